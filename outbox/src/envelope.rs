@@ -1,0 +1,175 @@
+//! The one look at a payload: where its routing fields and its data are.
+//!
+//! Fields are kept as ranges into the payload; only a string with escapes in it
+//! needs a copy. Nothing inside `data` is interpreted, so a number, an escape or
+//! a lone surrogate in there is passed on as it stands.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+/// Where a string field of the payload is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    At(Range<usize>),
+    Unescaped(Box<str>),
+    Missing,
+}
+
+/// Where the fields of one payload are, and what is wrong with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Envelope {
+    pub(crate) id: Field,
+    pub(crate) event_type: Field,
+    pub(crate) tenant_id: Field,
+    pub(crate) subject: Field,
+    pub(crate) time: Field,
+    pub(crate) data: Option<Range<usize>>,
+    pub(crate) defect: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fields<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, rename = "type")]
+    event_type: Option<Text<'a>>,
+    #[serde(borrow)]
+    tenant_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    subject: Option<Text<'a>>,
+    #[serde(borrow)]
+    time: Option<Text<'a>>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+/// serde borrows into a `Cow` only where it is a field of its own.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Envelope {
+    pub(crate) fn read(payload: &str) -> Self {
+        let fields: Fields<'_> = match serde_json::from_str(payload) {
+            Ok(fields) => fields,
+            // Only the place: serde_json's own message can quote the payload.
+            Err(error) => {
+                let (rule, column) = (rule(&error), error.column());
+                return Self::defective(format!("{rule} (line {}, column {column})", error.line()));
+            }
+        };
+        let field = |value: &Option<Text<'_>>| match value {
+            Some(Text(Cow::Borrowed(text))) => Field::At(range_within(payload, text)),
+            Some(Text(Cow::Owned(text))) => Field::Unescaped(text.as_str().into()),
+            None => Field::Missing,
+        };
+        let missing = [("id", &fields.id), ("type", &fields.event_type)]
+            .into_iter()
+            .find(|(_, value)| value.as_ref().is_none_or(|text| text.0.is_empty()));
+        Self {
+            id: field(&fields.id),
+            event_type: field(&fields.event_type),
+            tenant_id: field(&fields.tenant_id),
+            subject: field(&fields.subject),
+            time: field(&fields.time),
+            data: fields.data.map(|data| range_within(payload, data.get())),
+            defect: missing.map(|(name, _)| format!("the payload has no `{name}`").into()),
+        }
+    }
+
+    pub(crate) fn defective(defect: impl Into<Box<str>>) -> Self {
+        Self {
+            id: Field::Missing,
+            event_type: Field::Missing,
+            tenant_id: Field::Missing,
+            subject: Field::Missing,
+            time: Field::Missing,
+            data: None,
+            defect: Some(defect.into()),
+        }
+    }
+}
+
+fn rule(error: &serde_json::Error) -> &'static str {
+    match error.classify() {
+        Category::Data => "the payload is JSON, but not an event",
+        Category::Syntax | Category::Eof | Category::Io => "the payload is not JSON",
+    }
+}
+
+/// The place of a string that was borrowed from `whole`.
+fn range_within(whole: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr() - whole.as_ptr().addr();
+    start..start + part.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Position};
+
+    fn event(payload: &str) -> Event {
+        Event::new(Position::new(1, 1), "a.b", payload)
+    }
+
+    #[test]
+    fn digits_of_numbers_stay_as_they_were_written() {
+        let data = r#"{"n":1234567890123456789,"m":1.10,"k":18446744073709551616}"#;
+        let event = event(&format!(r#"{{"id":"e","type":"a.b","data":{data}}}"#));
+        assert_eq!(event.data(), data);
+    }
+
+    #[test]
+    fn data_that_no_string_type_can_hold_is_no_defect() {
+        let event = event(r#"{"id":"e","type":"a.b","data":{"z":"\u0000","s":"\ud800"}}"#);
+        assert_eq!(event.defect(), None);
+        assert_eq!(event.data(), r#"{"z":"\u0000","s":"\ud800"}"#);
+    }
+
+    #[test]
+    fn fields_without_escapes_are_not_copied() {
+        let envelope = Envelope::read(r#"{"id":"e","type":"a.b","subject":"node/7"}"#);
+        assert_eq!(envelope.id, Field::At(7..8));
+        assert!(matches!(envelope.subject, Field::At(_)));
+    }
+
+    #[test]
+    fn a_defect_does_not_quote_the_payload() {
+        let event = event(r#"{"id":["hush"],"type":"a.b"}"#);
+        assert!(!event.defect().unwrap().contains("hush"));
+    }
+
+    #[test]
+    fn escaped_fields_are_unescaped() {
+        let event = event(r#"{"id":"e\"1","type":"a.b","subject":"node\/7"}"#);
+        assert_eq!(event.id(), "e\"1");
+        assert_eq!(event.subject(), "node/7");
+        assert_eq!(event.data(), "null");
+    }
+
+    #[test]
+    fn what_is_no_event_is_a_defect_and_not_a_failure() {
+        for payload in [
+            "",
+            "[]",
+            "null",
+            "{",
+            r#"{"type":"a.b"}"#,
+            r#"{"id":"","type":"a.b"}"#,
+        ] {
+            assert!(event(payload).defect().is_some(), "{payload}");
+        }
+        let bytes = Event::from_bytes(Position::new(1, 1), "a.b".into(), &vec![0xff, 0xfe].into());
+        assert!(bytes.defect().is_some());
+    }
+
+    #[test]
+    fn debugging_an_event_shows_no_payload() {
+        let shown = format!("{:?}", event(r#"{"id":"e","type":"a.b","data":"hush"}"#));
+        assert!(!shown.contains("hush"), "{shown}");
+    }
+}

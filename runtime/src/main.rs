@@ -1,0 +1,2 @@
+//! The binary `sinks`.
+fn main() {}

@@ -1,0 +1,218 @@
+//! How an event is written for a destination: `native`, `cloudevents` or
+//! `cloudevents-binary`.
+//!
+//! In every format the event's JSON text is copied and never re-written (OB-9).
+
+use std::fmt::Write;
+
+use outbox::Event;
+use serde::Deserialize;
+
+use crate::Refusal;
+
+/// The form of an event at the destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// The payload as it was published, with `sequence` (`txid.seq`) added.
+    #[default]
+    Native,
+    /// One CloudEvents 1.0 JSON object (structured mode).
+    #[serde(rename = "cloudevents")]
+    CloudEvents,
+    /// The data alone as body, the CloudEvents attributes as headers (binary mode).
+    #[serde(rename = "cloudevents-binary")]
+    CloudEventsBinary,
+}
+
+/// Writes events in one format, with one CloudEvents source.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    format: Format,
+    source: String,
+}
+
+impl Encoder {
+    /// The CloudEvents `source` unless another is configured.
+    pub const DEFAULT_SOURCE: &'static str = "/outbox";
+
+    /// An encoder; `source` is used by the CloudEvents formats only.
+    pub fn new(format: Format, source: impl Into<String>) -> Self {
+        Self {
+            format,
+            source: source.into(),
+        }
+    }
+
+    /// The media type of a body in this format.
+    #[must_use]
+    pub const fn content_type(&self) -> &'static str {
+        match self.format {
+            Format::Native | Format::CloudEventsBinary => "application/json",
+            Format::CloudEvents => "application/cloudevents+json",
+        }
+    }
+
+    /// Appends the event's body to `out`, without a line end.
+    ///
+    /// # Errors
+    /// `MALFORMED_PAYLOAD` if the payload is no event; `out` is as it was.
+    pub fn encode(&self, event: &Event, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        if let Some(defect) = event.defect() {
+            return Err(Refusal::new("MALFORMED_PAYLOAD", defect));
+        }
+        match self.format {
+            Format::Native => native(event, out),
+            Format::CloudEvents => self.structured(event, out),
+            Format::CloudEventsBinary => out.extend_from_slice(event.data().as_bytes()),
+        }
+        Ok(())
+    }
+
+    /// The CloudEvents attributes that travel as headers, in binary mode; none in
+    /// the other formats. Names are without the protocol's prefix (`ce_`, `ce-`).
+    #[must_use]
+    pub fn attributes(&self, event: &Event) -> Vec<(&'static str, String)> {
+        if self.format != Format::CloudEventsBinary {
+            return Vec::new();
+        }
+        let mut attributes = vec![
+            ("specversion", "1.0".to_owned()),
+            ("id", event.id().to_owned()),
+            ("source", self.source.clone()),
+            ("type", event.event_type().to_owned()),
+            ("sequence", sortable_sequence(event)),
+        ];
+        attributes.extend(optional(event).map(|(name, value)| (name, value.to_owned())));
+        attributes
+    }
+
+    fn structured(&self, event: &Event, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"specversion":"1.0","id":"#);
+        json_string(event.id(), out);
+        let required = [
+            ("source", self.source.as_str()),
+            ("type", event.event_type()),
+        ];
+        for (name, value) in required.into_iter().chain(optional(event)) {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+            json_string(value, out);
+        }
+        out.extend_from_slice(br#","sequence":""#);
+        out.extend_from_slice(sortable_sequence(event).as_bytes());
+        out.extend_from_slice(br#"","datacontenttype":"application/json","data":"#);
+        out.extend_from_slice(event.data().as_bytes());
+        out.push(b'}');
+    }
+}
+
+/// The payload with `sequence` put in before its closing brace: one copy, and
+/// whatever else the publisher put there stays.
+fn native(event: &Event, out: &mut Vec<u8>) {
+    let payload = event.payload().trim_end();
+    let open = payload
+        .strip_suffix('}')
+        .expect("a payload without a defect is a JSON object");
+    let mut sequence = String::with_capacity(48);
+    write!(sequence, ",\"sequence\":\"{}\"}}", event.position()).expect("a String takes all");
+    out.reserve(open.len() + sequence.len());
+    out.extend_from_slice(open.trim_end().as_bytes());
+    out.extend_from_slice(sequence.as_bytes());
+}
+
+/// Attributes that an event of another publisher may lack; CloudEvents has no
+/// empty attributes.
+fn optional(event: &Event) -> impl Iterator<Item = (&'static str, &str)> {
+    [
+        ("subject", event.subject()),
+        ("time", event.time()),
+        ("tenantid", event.tenant_id()),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty())
+}
+
+/// The CloudEvents sequence extension wants text that sorts, so the two numbers
+/// are padded to their full width.
+fn sortable_sequence(event: &Event) -> String {
+    let position = event.position();
+    format!("{:020}.{:020}", position.txid.0, position.seq)
+}
+
+fn json_string(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("writing text to memory can't fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outbox::Position;
+
+    const DATA: &str = r#"{"n":1234567890123456789, "m":1.10, "k":18446744073709551616}"#;
+
+    fn event() -> Event {
+        let payload = format!(
+            r#"{{"id":"evt_1","data":{DATA},"time":"2026-09-24T10:15:02.114Z","type":"node.up","subject":"node/7\"","tenantId":"ten_1"}} "#
+        );
+        Event::new(Position::new(88213, 51120), "node.up", payload)
+    }
+
+    fn encoded(format: Format, event: &Event) -> String {
+        let mut out = Vec::new();
+        Encoder::new(format, "/shop")
+            .encode(event, &mut out)
+            .unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_format_passes_the_digits_on_as_they_were_written() {
+        for format in [
+            Format::Native,
+            Format::CloudEvents,
+            Format::CloudEventsBinary,
+        ] {
+            assert!(encoded(format, &event()).contains(DATA), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn native_is_the_payload_with_the_sequence() {
+        let value: serde_json::Value =
+            serde_json::from_str(&encoded(Format::Native, &event())).unwrap();
+        assert_eq!(value["sequence"], "88213.51120");
+        assert_eq!(value["tenantId"], "ten_1");
+        assert_eq!(value["subject"], "node/7\"");
+    }
+
+    #[test]
+    fn cloudevents_has_the_required_attributes_and_a_sequence_that_sorts() {
+        let value: serde_json::Value =
+            serde_json::from_str(&encoded(Format::CloudEvents, &event())).unwrap();
+        for (name, expected) in [
+            ("specversion", "1.0"),
+            ("id", "evt_1"),
+            ("source", "/shop"),
+            ("type", "node.up"),
+            ("subject", "node/7\""),
+            ("time", "2026-09-24T10:15:02.114Z"),
+            ("tenantid", "ten_1"),
+            ("sequence", "00000000000000088213.00000000000000051120"),
+        ] {
+            assert_eq!(value[name], expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_no_event_is_refused_and_leaves_the_buffer_alone() {
+        let event = Event::new(Position::new(1, 1), "a.b", "[1]");
+        let mut out = b"before".to_vec();
+        let refusal = Encoder::new(Format::Native, "/")
+            .encode(&event, &mut out)
+            .unwrap_err();
+        assert_eq!(refusal.code(), "MALFORMED_PAYLOAD");
+        assert_eq!(out, b"before");
+    }
+}

@@ -1,0 +1,40 @@
+//! The contract of an outbox sink, and the sinks that come with it.
+//!
+//! A destination is a [`Connector`] that opens [`Sink`]s, and a sink takes a
+//! [`Batch`] and says what a [`Delivery`] of it came to. The runtime does the rest:
+//! leases, cursors, retries, order.
+//!
+//! Read in this order: [`batch`](Batch), [`sink`](Sink), [`delivery`](Delivery),
+//! [`error`](SinkError), [`kind`](SinkKind); then [`format`](Format) and
+//! [`template`](Template), which most sinks use; then one sink's folder, for
+//! example `file/`.
+
+mod batch;
+mod closure;
+mod delivery;
+mod error;
+mod format;
+mod kind;
+pub mod settings;
+mod sink;
+mod template;
+
+#[cfg(feature = "file")]
+pub mod file;
+#[cfg(feature = "kafka")]
+pub mod kafka;
+#[cfg(feature = "nats")]
+pub mod nats;
+#[cfg(feature = "s3")]
+pub mod s3;
+
+pub use async_trait::async_trait;
+pub use batch::Batch;
+pub use closure::{Function, from_fn};
+pub use delivery::{Delivery, Refusal, Verdict};
+pub use error::{ErrorKind, SinkError};
+pub use format::{Encoder, Format};
+pub use kind::{Problem, Problems, SinkKind};
+pub use outbox::{Event, Position};
+pub use sink::{BatchLimits, Connector, Session, Sink};
+pub use template::{InvalidTemplate, Template};

@@ -1,0 +1,134 @@
+//! The contract: how a sink is opened, and how it delivers.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Batch, Delivery, SinkError};
+
+/// A configured destination: it can be probed, and it opens sinks.
+///
+/// # Contract
+///
+/// *You may assume*: `probe` and `open` are called from within a tokio runtime;
+/// `open` is called once for each lease, and never while an earlier sink of this
+/// connector in this process is still delivering.
+///
+/// *You must*: return from both within the deadline the session gives, and keep
+/// secrets out of every error.
+#[async_trait]
+pub trait Connector: Send + Sync + 'static {
+    /// Asks whether the destination can be reached and would take our events.
+    /// Changes nothing there.
+    ///
+    /// # Errors
+    /// What stands in the way, classified as in [`SinkError`].
+    async fn probe(&self) -> Result<(), SinkError>;
+
+    /// Opens a sink for one lease.
+    ///
+    /// # Errors
+    /// What stands in the way, classified as in [`SinkError`]: the runtime backs
+    /// off and opens again.
+    async fn open(&self, session: &Session) -> Result<Box<dyn Sink>, SinkError>;
+
+    /// How large a batch this destination likes best. The operator's settings win.
+    fn batch_limits(&self) -> BatchLimits {
+        BatchLimits::default()
+    }
+}
+
+/// An open sink: it delivers batches until its lease ends.
+///
+/// # Contract
+///
+/// *You may assume*: calls never overlap; batches come in outbox order; an event
+/// may come twice (after a crash, a retry or a replay), with the same id.
+///
+/// *You must*: report as delivered only what survives a crash of the destination;
+/// within one key, never make an event durable before its predecessor; keep
+/// payloads and secrets out of errors; return within
+/// [`Session::delivery_timeout`], and when you do, know of nothing of the batch
+/// that may still be sent behind your back.
+///
+/// *You must not*: retry across calls, sleep to back off, keep events after
+/// returning, log failures (the runtime logs, once).
+#[async_trait]
+pub trait Sink: Send {
+    /// Delivers a batch.
+    ///
+    /// # Errors
+    /// When the batch as a whole failed. A failure of single events is a
+    /// [`Delivery::Each`] instead.
+    async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError>;
+
+    /// Lets go of the destination. Called once, after the last delivery; everything
+    /// that was reported as delivered is durable already.
+    ///
+    /// # Errors
+    /// Logged, and of no further consequence.
+    async fn close(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// What a sink is told when it is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Session {
+    /// The sink's name in the configuration.
+    pub sink: String,
+    /// The lease's token: it grows with every takeover, so a destination that can
+    /// compare it can fence off an older owner.
+    pub token: i64,
+    /// How long one delivery may take. After that the runtime drops the call,
+    /// counts it as failed and opens the sink anew.
+    pub delivery_timeout: Duration,
+}
+
+impl Session {
+    /// A session, as the runtime makes it (and a test of a sink may).
+    pub fn new(sink: impl Into<String>, token: i64, delivery_timeout: Duration) -> Self {
+        Self {
+            sink: sink.into(),
+            token,
+            delivery_timeout,
+        }
+    }
+}
+
+/// When a batch is closed and delivered: at the first of these three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Number of events.
+    pub max_events: usize,
+    /// Sum of the payloads, in bytes. A single larger event still makes a batch.
+    pub max_bytes: usize,
+    /// Age of the batch's first event since it was read.
+    pub max_wait: Duration,
+}
+
+impl Default for BatchLimits {
+    /// For a destination that takes events one by one: what is there is sent at
+    /// once, at most 1,000 events or 4 MiB together.
+    fn default() -> Self {
+        Self {
+            max_events: 1_000,
+            max_bytes: 4 * 1024 * 1024,
+            max_wait: Duration::ZERO,
+        }
+    }
+}
+
+impl fmt::Debug for dyn Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl fmt::Debug for dyn Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
+}
