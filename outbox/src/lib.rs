@@ -4,7 +4,9 @@
 
 mod envelope;
 mod event;
+mod filter;
 mod position;
 
 pub use event::Event;
+pub use filter::{Filter, InvalidPattern, TypePattern};
 pub use position::{InvalidPosition, Position, Txid};

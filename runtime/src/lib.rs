@@ -1,1 +1,3 @@
-//! The runtime.
+//! The runtime of Outbox Sinks: one loop per sink under its own lease.
+
+pub mod settings;

@@ -1,0 +1,77 @@
+//! What the worker and its loops are told, after the configuration was read and
+//! checked. Every field here changes what they do.
+
+use std::time::Duration;
+
+use outbox::Filter;
+
+/// What all loops of a process share.
+#[derive(Clone, Debug)]
+pub struct WorkerSettings {
+    /// Who holds the leases: unique for each running process.
+    pub holder: String,
+    /// How long a lease is good for without being renewed.
+    pub lease_ttl: Duration,
+    /// How long a delivery in hand may still take after a stop was asked for.
+    pub shutdown_timeout: Duration,
+    /// The longest pause between two looks at the head while nothing happens.
+    pub poll_max_interval: Duration,
+    /// How often a cursor is saved only because events were filtered out.
+    pub cursor_idle_save: Duration,
+}
+
+/// One configured sink.
+#[derive(Clone, Debug)]
+pub struct SinkSettings {
+    /// The name: its lease is `singleton:outbox-dispatch:<name>`, its cursor `sink:<name>`.
+    pub name: String,
+    /// The events it takes.
+    pub filter: Filter,
+    /// Where it begins when it has no cursor yet.
+    pub start: Start,
+    /// The operator's limits of a batch; what is `None` is up to the destination.
+    pub batch: BatchOverrides,
+    /// The pauses between failed deliveries.
+    pub retry: RetrySettings,
+    /// How long one delivery may take before it counts as failed.
+    pub delivery_timeout: Duration,
+}
+
+/// Where a new sink begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// With the oldest event that is still in the outbox.
+    #[default]
+    Beginning,
+    /// With what is published from now on.
+    Head,
+}
+
+/// The operator's limits of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchOverrides {
+    /// Number of events.
+    pub max_events: Option<usize>,
+    /// Sum of payload bytes.
+    pub max_bytes: Option<usize>,
+    /// Age of the first event since it was read.
+    pub max_wait: Option<Duration>,
+}
+
+/// The pauses between failed deliveries: `initial`, doubling up to `max`, with jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetrySettings {
+    /// The first pause.
+    pub initial: Duration,
+    /// The longest pause.
+    pub max: Duration,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            max: Duration::from_secs(300),
+        }
+    }
+}
