@@ -79,6 +79,9 @@ fn explain(error: &Error, value: &Value<'_>) -> String {
         let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         return format!("expected {expected}{hint}");
     }
+    if let Some(expected) = message.strip_prefix("wanted ") {
+        return format!("expected {expected}, found {found}");
+    }
     match value.get_ref().as_str() {
         // An error of the setting's own type may quote the value.
         Some(text) if !text.is_empty() => message.replace(text, "…"),
