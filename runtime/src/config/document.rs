@@ -205,7 +205,9 @@ mod tests {
         let mut document = Document::parse("sinks.toml", text)?;
         let key = Key::of(["a"]);
         document.interpolate(&key, &environment);
-        let value = document.get(&key).map(|value| format!("{:?}", value.get_ref()));
+        let value = document
+            .get(&key)
+            .map(|value| format!("{:?}", value.get_ref()));
         document.finish(value)
     }
 

@@ -64,9 +64,9 @@ fn variable(reference: &str, environment: &Environment) -> Result<String, String
         (Err(Absent::NotSet), None) => Err(format!(
             "the environment variable {name} is not set; set it, or write ${{{name}:-default}}"
         )),
-        (Err(Absent::NotText), _) => Err(format!(
-            "the environment variable {name} is not UTF-8 text"
-        )),
+        (Err(Absent::NotText), _) => {
+            Err(format!("the environment variable {name} is not UTF-8 text"))
+        }
     }
 }
 

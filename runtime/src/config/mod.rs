@@ -22,11 +22,11 @@ mod registry;
 mod sections;
 mod shape;
 mod sink;
+#[cfg(test)]
+mod tests;
 mod unknown;
 
-use std::time::Duration;
-
-use outbox_sinks::settings::Secret;
+use outbox::ConnectSettings;
 
 use document::Document;
 pub use environment::{Absent, Environment};
@@ -46,7 +46,7 @@ pub const REFERENCE: &str = include_str!("../../sinks.toml");
 #[derive(Debug)]
 pub struct Config {
     /// The database.
-    pub database: DatabaseSettings,
+    pub database: ConnectSettings,
     /// What the worker is told.
     pub worker: WorkerSettings,
     /// The logs.
@@ -55,27 +55,12 @@ pub struct Config {
     pub sinks: Vec<ConfiguredSink>,
 }
 
-/// The Postgres that holds the outbox.
-#[derive(Clone, Debug)]
-pub struct DatabaseSettings {
-    /// The connection's URL, password included.
-    pub url: Secret,
-    /// The schema that holds the tables.
-    pub schema: String,
-    /// The size of the pool.
-    pub max_connections: u32,
-    /// How long opening a connection may take.
-    pub connect_timeout: Duration,
-    /// How long a statement may take, on the server too.
-    pub statement_timeout: Duration,
-}
-
 /// The part of `sinks.toml` that a command needs which delivers nothing: no sink's
 /// variables need to be set for it.
 #[derive(Debug)]
 pub struct DatabaseConfig {
     /// The database.
-    pub database: DatabaseSettings,
+    pub database: ConnectSettings,
     /// The logs.
     pub log: Log,
     /// The names of the sinks, sorted.
@@ -192,5 +177,7 @@ fn sink_names(document: &Document<'_>) -> Vec<String> {
     let sinks = document.get(&Key::of(["sinks"]));
     let tables = sinks.and_then(|sinks| sinks.get_ref().as_table());
     let names = tables.into_iter().flat_map(|tables| tables.keys());
-    names.map(|name| name.get_ref().clone().into_owned()).collect()
+    names
+        .map(|name| name.get_ref().clone().into_owned())
+        .collect()
 }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use outbox::{ConnectSettings, Schema};
 use outbox_sinks::settings::Secret;
 use tracing_subscriber::EnvFilter;
 
 use super::document::Document;
 use super::key::Key;
 use super::sections::{self, Log};
-use super::{DatabaseSettings, limits, read::read};
+use super::{limits, read::read};
 use crate::settings::WorkerSettings;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -17,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Reads `[database]`; whatever is wrong is noted.
-pub(super) fn database(document: &mut Document<'_>) -> Option<DatabaseSettings> {
+pub(super) fn database(document: &mut Document<'_>) -> Option<ConnectSettings> {
     let key = Key::of(["database"]);
     let section: sections::Database = read(document, &key)?;
     let url = url(document, &key, section.url, section.url_file.as_deref());
@@ -29,17 +30,17 @@ pub(super) fn database(document: &mut Document<'_>) -> Option<DatabaseSettings> 
     ] {
         limits::duration(document, &key.child(name), value, 100 * MILLISECOND..=HOUR);
     }
-    // Postgres cuts longer identifiers off without a word.
-    if section.schema.is_empty() || section.schema.len() > 63 || section.schema.contains('\0') {
-        let message = "a schema's name has 1 to 63 bytes";
+    let schema = Schema::new(&section.schema);
+    if schema.is_err() {
+        let message = "a schema's name has 1 to 63 bytes and does not begin with pg_";
         document.report(&key.child("schema"), message);
     }
-    Some(DatabaseSettings {
-        url: url?,
-        schema: section.schema,
+    Some(ConnectSettings {
+        schema: schema.ok()?,
         max_connections: section.max_connections,
         connect_timeout: section.connect_timeout,
         statement_timeout: section.statement_timeout,
+        ..ConnectSettings::new(url?.expose().to_owned())
     })
 }
 
@@ -82,7 +83,10 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
     let (worker, poll, cursor) = (worker?, poll?, cursor?);
     let is_holder = |name: &String| (1..=128).contains(&name.chars().count());
     if !worker.name.as_ref().is_none_or(is_holder) {
-        document.report(&key.child("name"), "a worker's name has 1 to 128 characters");
+        document.report(
+            &key.child("name"),
+            "a worker's name has 1 to 128 characters",
+        );
     }
     for (key, value, limits) in [
         (key.child("lease_ttl"), worker.lease_ttl, SECOND..=HOUR),

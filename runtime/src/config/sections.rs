@@ -29,9 +29,9 @@ impl Default for Database {
             url: None,
             url_file: None,
             schema: "public".to_owned(),
-            max_connections: 8,
+            max_connections: 10,
             connect_timeout: Duration::from_secs(5),
-            statement_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
         }
     }
 }

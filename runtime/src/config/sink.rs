@@ -34,7 +34,8 @@ pub(super) fn configured(
 ) -> Option<ConfiguredSink> {
     let key = Key::of(["sinks", name]);
     if !limits::is_name(name) {
-        let rule = "a sink's name is 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or digit";
+        let rule =
+            "a sink's name is 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or digit";
         document.report(&key, rule);
     }
     let value = document.get(&key)?;
@@ -135,14 +136,27 @@ fn settings(
         let limits = Duration::ZERO..=24 * HOUR;
         limits::duration(document, &at("batch.max_wait"), max_wait, limits);
     }
-    limits::duration(document, &at("retry.initial"), retry.initial, MILLISECOND..=HOUR);
-    limits::duration(document, &at("retry.max"), retry.max, MILLISECOND..=24 * HOUR);
+    limits::duration(
+        document,
+        &at("retry.initial"),
+        retry.initial,
+        MILLISECOND..=HOUR,
+    );
+    limits::duration(
+        document,
+        &at("retry.max"),
+        retry.max,
+        MILLISECOND..=24 * HOUR,
+    );
     if retry.initial > retry.max {
         document.report(&at("retry.initial"), "must not be longer than retry.max");
     }
     Some(SinkSettings {
         name: name.to_owned(),
-        filter: Filter { types: types?, tenants },
+        filter: Filter {
+            types: types?,
+            tenants,
+        },
         start: match start {
             sections::Start::Beginning => Start::Beginning,
             sections::Start::Head => Start::Head,

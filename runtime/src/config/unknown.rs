@@ -10,7 +10,10 @@ use super::shape::Shape;
 /// Reports and removes every key below `key` that its shape does not know.
 pub(super) fn refuse(document: &mut Document<'_>, key: &Key, shape: &Shape, whole: &Shape) {
     let mut found = Vec::new();
-    match document.get(key).and_then(|value| value.get_ref().as_table()) {
+    match document
+        .get(key)
+        .and_then(|value| value.get_ref().as_table())
+    {
         Some(table) => collect(table, key, shape, &mut found),
         // What should be a table and is none is an error of its type.
         None => return,
@@ -37,7 +40,12 @@ pub(super) fn refuse_top(document: &mut Document<'_>, whole: &Shape) {
     }
 }
 
-fn collect<'s>(table: &DeTable<'_>, key: &Key, shape: &'s Shape, found: &mut Vec<(Key, &'s Shape)>) {
+fn collect<'s>(
+    table: &DeTable<'_>,
+    key: &Key,
+    shape: &'s Shape,
+    found: &mut Vec<(Key, &'s Shape)>,
+) {
     for (name, value) in table {
         let name = name.get_ref().as_ref();
         let below = match shape {
