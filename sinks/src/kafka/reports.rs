@@ -56,16 +56,11 @@ impl Reports {
         }
     }
 
-    /// Notes the client's own condition. A condition that needs a person is not
-    /// covered up by the lost connections that follow from it.
+    /// Notes the client's own condition, unless it tells less than the one before.
     pub(super) fn condition(&self, code: RDKafkaErrorCode, reason: String) {
-        let needs_a_person =
-            |code| matches!(classify_code(code), Class::Misconfigured(_) | Class::Fenced);
         let mut condition = locked(&self.condition);
-        let keep = condition
-            .as_ref()
-            .is_some_and(|known| needs_a_person(known.code));
-        if !keep || needs_a_person(code) {
+        let known = condition.as_ref().map(|known| telling(known.code));
+        if known.is_none_or(|known| known <= telling(code)) {
             *condition = Some(Condition { code, reason });
         }
     }
@@ -112,6 +107,16 @@ impl Reports {
 
     pub(super) fn take_condition(&self) -> Option<Condition> {
         locked(&self.condition).take()
+    }
+}
+
+/// How much a condition tells. A wrong password is followed by a lost connection, and
+/// that by the news that all connections are lost.
+fn telling(code: RDKafkaErrorCode) -> u8 {
+    match classify_code(code) {
+        Class::Misconfigured(_) | Class::Fenced => 2,
+        _ if code == RDKafkaErrorCode::AllBrokersDown => 0,
+        Class::Unavailable | Class::Refused(_) | Class::TooLarge | Class::Failed => 1,
     }
 }
 

@@ -24,9 +24,10 @@ fn topic_name(purpose: &str) -> String {
     format!("{purpose}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The connector that these lines of TOML make, with one broker.
+/// The connector that these lines of TOML make.
 fn connector(bootstrap: &str, settings: &str) -> Box<dyn Connector> {
-    let settings = format!("brokers = [\"{bootstrap}\"]\n{settings}");
+    let brokers: Vec<_> = bootstrap.split(',').collect();
+    let settings = format!("brokers = {brokers:?}\n{settings}");
     let settings = toml::from_str(&settings).expect("the settings are right");
     Kind::connector("test", settings).expect("the settings are right")
 }

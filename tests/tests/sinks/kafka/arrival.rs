@@ -1,6 +1,6 @@
 //! Events arrive completely, in order, in the right partition and in the right form.
 
-use outbox_sinks::{Delivery, Sink};
+use outbox_sinks::Delivery;
 use outbox_tests::servers::shared;
 
 use super::{PATIENT, assert_order, batch, by_key, event, open, topic_name};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_sinks::{Delivery, ErrorKind, Sink, Verdict};
+use outbox_sinks::{Delivery, ErrorKind, Verdict};
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 

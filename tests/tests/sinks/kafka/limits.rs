@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outbox_sinks::{Delivery, ErrorKind, Event, Position, Refusal, Sink, Verdict};
+use outbox_sinks::{Delivery, ErrorKind, Event, Position, Refusal, Verdict};
 use outbox_tests::servers::shared;
 
 use super::{PATIENT, assert_order, batch, by_key, connector, event, open, topic_name};

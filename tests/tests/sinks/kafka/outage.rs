@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outbox_sinks::{Delivery, ErrorKind, Sink};
+use outbox_sinks::{Delivery, ErrorKind};
 use outbox_tests::servers::{Kafka, Mode, free_port};
 
 use super::{assert_order, batch, by_key, connector, deliver_all, event, id_of, open, topic_name};
