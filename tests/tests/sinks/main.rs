@@ -1,0 +1,3 @@
+//! The sinks against real servers, one file a sink.
+
+mod nats;
