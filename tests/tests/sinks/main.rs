@@ -1,3 +1,4 @@
-//! The sinks against real servers.
+//! The sinks against the real servers.
 
 mod kafka;
+mod nats;
