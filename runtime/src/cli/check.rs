@@ -45,8 +45,15 @@ impl Check {
         let rows: Vec<_> = findings
             .iter()
             .map(|finding| {
-                let state = finding.wrong.as_ref().map_or("ok", |(_, wrong)| wrong.as_str());
-                [finding.what.clone(), state.to_owned(), finding.advice.clone()]
+                let state = finding
+                    .wrong
+                    .as_ref()
+                    .map_or("ok", |(_, wrong)| wrong.as_str());
+                [
+                    finding.what.clone(),
+                    state.to_owned(),
+                    finding.advice.clone(),
+                ]
             })
             .collect();
         table::write(out, ["CHECK", "RESULT", "ADVICE"], &rows)?;
@@ -63,7 +70,13 @@ impl Check {
 }
 
 fn described(sink: &ConfiguredSink) -> [String; 3] {
-    let types: Vec<_> = sink.settings.filter.types.iter().map(ToString::to_string).collect();
+    let types: Vec<_> = sink
+        .settings
+        .filter
+        .types
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let events = if types.is_empty() {
         "all".to_owned()
     } else {

@@ -67,7 +67,11 @@ impl Migrate {
         let schema = &settings.schema;
         let state = outbox::schema_state(&mut connection, schema).await?;
         match database::advice(state, schema) {
-            None => writeln!(out, "-- the outbox in schema {} is up to date", schema.name())?,
+            None => writeln!(
+                out,
+                "-- the outbox in schema {} is up to date",
+                schema.name()
+            )?,
             Some(advice) => writeln!(out, "-- {advice}")?,
         }
         if let Some(role) = &self.publisher {

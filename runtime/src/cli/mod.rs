@@ -5,7 +5,6 @@
 
 mod check;
 mod database;
-mod dev;
 mod exit;
 mod init;
 mod logs;
@@ -24,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::Registry;
-use exit::{Failure, Status};
+use exit::Failure;
 use source::Source;
 
 /// Ships committed events from the outbox table of a Postgres to where they are needed
@@ -48,7 +47,6 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
-    Dev(dev::Dev),
     Init(init::Init),
     Migrate(migrate::Migrate),
     Check(check::Check),
@@ -92,7 +90,6 @@ impl Command {
         let out = &mut io::stdout();
         let result = match self {
             Self::Run(_) => Box::pin(run::run(source)).await,
-            Self::Dev(dev) => Box::pin(dev.run(out)).await,
             Self::Init(init) => init.run(source, out),
             Self::Migrate(migrate) => Box::pin(migrate.run(source, out)).await,
             Self::Check(check) => Box::pin(check.run(source, out)).await,
@@ -116,13 +113,20 @@ mod tests {
     #[test]
     fn help_lists_exactly_the_commands_there_are() {
         let command = Cli::command();
-        let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let names: Vec<_> = command
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
         assert_eq!(
             names,
-            ["run", "dev", "init", "migrate", "check", "publish", "status"]
+            ["run", "init", "migrate", "check", "publish", "status"]
         );
         for command in command.get_subcommands() {
-            assert!(command.get_about().is_some(), "{} says what it does", command.get_name());
+            assert!(
+                command.get_about().is_some(),
+                "{} says what it does",
+                command.get_name()
+            );
         }
     }
 }

@@ -12,8 +12,8 @@ use sqlx::{Connection, PgConnection};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use super::exit::{Failure, Status};
+use super::logs;
 use super::source::Source;
-use super::{database, logs};
 
 /// No valid event is longer, however much of it is escaped.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;
@@ -103,7 +103,9 @@ async fn find_line(
         match publisher.publish(&mut transaction, event.clone()).await {
             Ok(_) => {}
             Err(PublishError::Database(error)) => return Err(database(error)),
-            Err(refusal @ PublishError::InvalidInput { .. }) => return Ok(refused(*number, &refusal)),
+            Err(refusal @ PublishError::InvalidInput { .. }) => {
+                return Ok(refused(*number, &refusal));
+            }
         }
     }
     let first = batch.first().map_or(0, |(number, _)| *number);
@@ -205,13 +207,31 @@ mod tests {
     async fn a_wrong_line_is_named_and_not_quoted() {
         for (line, expected) in [
             ("hush", "line 2: INVALID_INPUT: not a JSON object"),
-            ("[]", "line 2: INVALID_INPUT: type, tenantId and subject must be text"),
-            (r#"{"type":"hush"}"#, "line 2: INVALID_INPUT: missing field `tenantId`"),
-            (r#"{"type":1,"tenantId":"hush"}"#, "line 2: INVALID_INPUT: type, tenantId"),
-            (r#"{"topic":"hush"}"#, "line 2: INVALID_INPUT: unknown field `topic`"),
-            ("{\"type\":\"hush\u{1}\"}", "line 2: INVALID_INPUT: not a JSON object"),
+            (
+                "[]",
+                "line 2: INVALID_INPUT: type, tenantId and subject must be text",
+            ),
+            (
+                r#"{"type":"hush"}"#,
+                "line 2: INVALID_INPUT: missing field `tenantId`",
+            ),
+            (
+                r#"{"type":1,"tenantId":"hush"}"#,
+                "line 2: INVALID_INPUT: type, tenantId",
+            ),
+            (
+                r#"{"topic":"hush"}"#,
+                "line 2: INVALID_INPUT: unknown field `topic`",
+            ),
+            (
+                "{\"type\":\"hush\u{1}\"}",
+                "line 2: INVALID_INPUT: not a JSON object",
+            ),
         ] {
-            let error = batch(&format!("{GOOD}\n{line}\n")).await.unwrap_err().to_string();
+            let error = batch(&format!("{GOOD}\n{line}\n"))
+                .await
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with(expected), "{error}");
             assert!(!error.contains("hush"), "{error}");
         }

@@ -1,5 +1,7 @@
 //! `sinks run`: delivers until it is told to stop.
 
+use std::sync::Arc;
+
 use clap::Args;
 use outbox::{ConnectSettings, Database};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +34,11 @@ pub(super) async fn run(source: &Source) -> Result<(), Failure> {
     };
     let worker = config.worker;
     let holder = worker.holder.clone();
-    let names: Vec<_> = config.sinks.iter().map(|sink| sink.settings.name.clone()).collect();
+    let names: Vec<_> = config
+        .sinks
+        .iter()
+        .map(|sink| sink.settings.name.clone())
+        .collect();
     let sinks = config
         .sinks
         .into_iter()
@@ -45,9 +51,9 @@ pub(super) async fn run(source: &Source) -> Result<(), Failure> {
         };
         let version = env!("CARGO_PKG_VERSION");
         info!(version, holder, sinks = names.join(","), "started");
-        worker::run(database, worker, sinks, stop.clone()).await?;
+        worker::run(Arc::new(database), worker, sinks, stop.clone()).await;
         info!(holder, "stopped");
         Ok(())
     };
-    signals.guard(&stop, working).await
+    Box::pin(signals.guard(&stop, working)).await
 }

@@ -27,7 +27,11 @@ impl Signals {
     }
 
     /// Runs `work`; a signal cancels `stop`, which the work watches.
-    pub(super) async fn guard<T>(self, stop: &CancellationToken, work: impl Future<Output = T>) -> T {
+    pub(super) async fn guard<T>(
+        self,
+        stop: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
         tokio::select! {
             result = work => result,
             never = self.watch(stop) => match never {},

@@ -25,19 +25,22 @@ impl Source {
     pub(super) fn database_config(&self) -> Result<DatabaseConfig, Failure> {
         let (file, text) = (self.path.display().to_string(), text(&self.path)?);
         let environment = Environment::process();
-        Ok(DatabaseConfig::parse(&file, &text, &self.registry, &environment)?)
+        Ok(DatabaseConfig::parse(
+            &file,
+            &text,
+            &self.registry,
+            &environment,
+        )?)
     }
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
         let shown = path.display();
-        let message = match error.kind() {
-            io::ErrorKind::NotFound => format!(
-                "there is no {shown}: `sinks init` writes one, --config names another"
-            ),
-            io::ErrorKind::InvalidData => format!("{shown} is not UTF-8 text"),
-            _ => format!("read {shown}: {error}"),
+        let message = if error.kind() == io::ErrorKind::NotFound {
+            format!("there is no {shown}: `sinks init` writes one, --config names another")
+        } else {
+            format!("read {shown}: {error}")
         };
         Failure::new(Status::Configuration, message)
     })

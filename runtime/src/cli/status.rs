@@ -86,7 +86,15 @@ impl ShowStatus {
             writeln!(out, "{sinks:#}")?;
         } else {
             let head = [
-                "SINK", "STATE", "POSITION", "LAG", "AGE", "HOLDER", "ATTEMPTS", "RETRY IN", "LAST ERROR",
+                "SINK",
+                "STATE",
+                "POSITION",
+                "LAG",
+                "AGE",
+                "HOLDER",
+                "ATTEMPTS",
+                "RETRY IN",
+                "LAST ERROR",
             ];
             let cells: Vec<_> = rows.iter().map(cells).collect();
             table::write(out, head, &cells)?;
@@ -153,10 +161,12 @@ fn row(cursor: CursorStatus, configured: bool) -> Row {
 
 fn cells(row: &Row) -> [String; 9] {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let lag = row.lag_events.map(|events| match row.lag_events_is_minimum {
-        true => format!("{events}+"),
-        false => events.to_string(),
-    });
+    let lag = row
+        .lag_events
+        .map(|events| match row.lag_events_is_minimum {
+            true => format!("{events}+"),
+            false => events.to_string(),
+        });
     let error = match (&row.last_error_kind, &row.last_error) {
         (Some(kind), Some(error)) => format!("{kind}: {}", one_line(error)),
         (_, error) => text(error),
@@ -209,7 +219,10 @@ mod tests {
     fn every_sink_with_a_table_or_a_cursor_has_a_row() {
         let names = ["b".to_owned(), "c".to_owned()];
         let rows = rows(&names, vec![cursor("a"), cursor("c")]);
-        let shown: Vec<_> = rows.iter().map(|row| (row.sink.as_str(), row.state)).collect();
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|row| (row.sink.as_str(), row.state))
+            .collect();
         let expected = [
             ("a", State::NotConfigured),
             ("b", State::NeverRun),
@@ -237,11 +250,22 @@ mod tests {
             ..free.clone()
         };
         for (cursor, expected) in [
-            (lagging, ["delivering", "10000+", "1m 30s", "w", "0", "-", "-"]),
+            (
+                lagging,
+                ["delivering", "10000+", "1m 30s", "w", "0", "-", "-"],
+            ),
             (free, ["free", "10000+", "1m 30s", "-", "0", "-", "-"]),
             (
                 failing,
-                ["backing off", "10000+", "1m 30s", "-", "3", "4s", "unavailable: connect to it"],
+                [
+                    "backing off",
+                    "10000+",
+                    "1m 30s",
+                    "-",
+                    "3",
+                    "4s",
+                    "unavailable: connect to it",
+                ],
             ),
         ] {
             let [_, state, position, rest @ ..] = cells(&row(cursor, true));

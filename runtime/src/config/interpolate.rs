@@ -22,10 +22,7 @@ pub(super) fn interpolate<'a>(
     };
     let (before, mut rest) = value.split_at(at);
     let mut out = before.to_owned();
-    loop {
-        let Some(inner) = rest.strip_prefix("${") else {
-            break;
-        };
+    while let Some(inner) = rest.strip_prefix("${") {
         if out.ends_with('$') {
             out.push('{');
             rest = inner;

@@ -18,6 +18,8 @@ mod limits;
 mod problems;
 mod process;
 mod read;
+#[cfg(test)]
+mod reference;
 mod registry;
 mod sections;
 mod shape;

@@ -49,7 +49,12 @@ impl Registry {
     /// The kinds that this crate's cargo features brought along.
     #[must_use]
     pub fn builtin() -> Self {
-        Self::empty()
+        let registry = Self::empty();
+        #[cfg(feature = "kafka")]
+        let registry = registry.register::<outbox_sinks::kafka::Kind>();
+        #[cfg(feature = "nats")]
+        let registry = registry.register::<outbox_sinks::nats::Nats>();
+        registry
     }
 
     /// Adds a kind.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outbox::{Filter, TypePattern};
 use outbox_sinks::Connector;
+use outbox_sinks::settings::Size;
 
 use super::document::Document;
 use super::key::Key;
@@ -24,7 +25,7 @@ pub struct ConfiguredSink {
 }
 
 /// The kinds this project has, to tell a kind left out of a build from a typo.
-const PROJECT_KINDS: [&str; 5] = ["file", "kafka", "nats", "s3", "stdout"];
+pub(super) const PROJECT_KINDS: [&str; 5] = ["file", "kafka", "nats", "s3", "stdout"];
 
 /// Reads one sink; whatever is wrong is noted.
 pub(super) fn configured(
@@ -101,77 +102,69 @@ pub(super) fn refuse_absent_kinds(document: &mut Document<'_>, registry: &Regist
     }
 }
 
+const MILLISECOND: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 fn settings(
     document: &mut Document<'_>,
     key: &Key,
     name: &str,
     section: sections::Sink,
 ) -> Option<SinkSettings> {
-    const MILLISECOND: Duration = Duration::from_millis(1);
-    const HOUR: Duration = Duration::from_secs(3600);
-    let sections::Sink {
-        events,
-        tenants,
-        start,
+    let types = patterns(document, &key.child("events"), &section.events);
+    if section.tenants.iter().any(String::is_empty) {
+        document.report(&key.child("tenants"), "a tenant's id is never empty");
+    }
+    let delivery_timeout = section.delivery_timeout;
+    limits::duration(
+        document,
+        &key.child("delivery_timeout"),
         delivery_timeout,
-        batch,
-        retry,
-    } = section;
-    let at = |dotted: &str| key.below(dotted);
-    let types = patterns(document, &at("events"), &events);
-    if tenants.iter().any(String::is_empty) {
-        document.report(&at("tenants"), "a tenant's id is never empty");
-    }
-    let timeout = 100 * MILLISECOND..=HOUR;
-    limits::duration(document, &at("delivery_timeout"), delivery_timeout, timeout);
-    if let Some(max_events) = batch.max_events {
-        let limits = 1..=10_000_000;
-        limits::number(document, &at("batch.max_events"), &max_events, &limits);
-    }
-    let max_bytes = batch.max_bytes.map(|size| size.as_usize());
-    if max_bytes.is_some_and(|bytes| !(1024..=4 << 30).contains(&bytes)) {
-        document.report(&at("batch.max_bytes"), "must be between 1KiB and 4GiB");
-    }
-    if let Some(max_wait) = batch.max_wait {
-        let limits = Duration::ZERO..=24 * HOUR;
-        limits::duration(document, &at("batch.max_wait"), max_wait, limits);
-    }
-    limits::duration(
-        document,
-        &at("retry.initial"),
-        retry.initial,
-        MILLISECOND..=HOUR,
+        100 * MILLISECOND..=HOUR,
     );
-    limits::duration(
-        document,
-        &at("retry.max"),
-        retry.max,
-        MILLISECOND..=24 * HOUR,
-    );
-    if retry.initial > retry.max {
-        document.report(&at("retry.initial"), "must not be longer than retry.max");
-    }
     Some(SinkSettings {
         name: name.to_owned(),
-        filter: Filter {
-            types: types?,
-            tenants,
-        },
-        start: match start {
+        start: match section.start {
             sections::Start::Beginning => Start::Beginning,
             sections::Start::Head => Start::Head,
         },
-        batch: BatchOverrides {
-            max_events: batch.max_events,
-            max_bytes,
-            max_wait: batch.max_wait,
-        },
-        retry: RetrySettings {
-            initial: retry.initial,
-            max: retry.max,
-        },
+        batch: batch(document, &key.child("batch"), &section.batch),
+        retry: retry(document, &key.child("retry"), &section.retry),
         delivery_timeout,
+        filter: Filter {
+            types: types?,
+            tenants: section.tenants,
+        },
     })
+}
+
+fn batch(document: &mut Document<'_>, key: &Key, section: &sections::Batch) -> BatchOverrides {
+    let max_bytes = section.max_bytes.map(Size::as_usize);
+    if let Some(events) = section.max_events {
+        limits::number(document, &key.child("max_events"), &events, &(1..=10_000_000));
+    }
+    if max_bytes.is_some_and(|bytes| !(1024..=4 << 30).contains(&bytes)) {
+        document.report(&key.child("max_bytes"), "must be between 1KiB and 4GiB");
+    }
+    if let Some(wait) = section.max_wait {
+        limits::duration(document, &key.child("max_wait"), wait, Duration::ZERO..=DAY);
+    }
+    BatchOverrides {
+        max_events: section.max_events,
+        max_bytes,
+        max_wait: section.max_wait,
+    }
+}
+
+fn retry(document: &mut Document<'_>, key: &Key, section: &sections::Retry) -> RetrySettings {
+    let sections::Retry { initial, max } = *section;
+    limits::duration(document, &key.child("initial"), initial, MILLISECOND..=HOUR);
+    limits::duration(document, &key.child("max"), max, MILLISECOND..=DAY);
+    if initial > max {
+        document.report(&key.child("initial"), "must not be longer than retry.max");
+    }
+    RetrySettings { initial, max }
 }
 
 fn patterns(document: &mut Document<'_>, key: &Key, texts: &[String]) -> Option<Vec<TypePattern>> {

@@ -1,6 +1,7 @@
 //! The configuration as an operator meets it: files in, problems out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use outbox_sinks::settings::Secret;
 use outbox_sinks::{Connector, Delivery, Problems as KindProblems, SinkKind, from_fn};
@@ -97,7 +98,7 @@ fn a_small_file_is_enough() {
     assert_eq!((sink.kind, sink.settings.name.as_str()), ("carrier", "a"));
     assert!(sink.settings.filter.takes_all());
     assert_eq!(config.worker.lease_ttl, Duration::from_secs(30));
-        assert!(!format!("{config:?}").contains("u:p"));
+    assert!(!format!("{config:?}").contains("u:p"));
 }
 
 #[test]
