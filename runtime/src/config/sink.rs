@@ -142,7 +142,12 @@ fn settings(
 fn batch(document: &mut Document<'_>, key: &Key, section: &sections::Batch) -> BatchOverrides {
     let max_bytes = section.max_bytes.map(Size::as_usize);
     if let Some(events) = section.max_events {
-        limits::number(document, &key.child("max_events"), &events, &(1..=10_000_000));
+        limits::number(
+            document,
+            &key.child("max_events"),
+            &events,
+            &(1..=10_000_000),
+        );
     }
     if max_bytes.is_some_and(|bytes| !(1024..=4 << 30).contains(&bytes)) {
         document.report(&key.child("max_bytes"), "must be between 1KiB and 4GiB");
