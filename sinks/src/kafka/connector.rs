@@ -13,7 +13,7 @@ use super::producer::{Budget, Producer};
 use super::reports::Condition;
 use super::sink::KafkaSink;
 use super::verdicts::sink_error;
-use crate::{Connector, Session, Sink, SinkError, async_trait};
+use crate::{BatchLimits, Connector, Session, Sink, SinkError, async_trait};
 
 /// A configured Kafka destination.
 pub(super) struct KafkaConnector {
@@ -62,6 +62,15 @@ impl Connector for KafkaConnector {
         let options = Arc::clone(&self.options);
         let sink = KafkaSink::open(&self.settings, options, budget, log).await?;
         Ok(Box::new(sink))
+    }
+
+    /// A delivery ends when its last event is acknowledged, so larger batches make
+    /// more of a distant cluster's round trips.
+    fn batch_limits(&self) -> BatchLimits {
+        BatchLimits {
+            max_events: 5_000,
+            ..BatchLimits::default()
+        }
     }
 }
 

@@ -13,9 +13,9 @@
 //!
 //! Every message is acknowledged by all in-sync replicas before it counts as
 //! delivered. Messages of one key go to one partition, the one that a Java producer
-//! would choose, and keep their order (OB-4): the producer is idempotent, and at the
-//! first failure it stops and takes back what it has not sent yet. A producer
-//! that has seen a failure is not used again; the next delivery gets a fresh one.
+//! would choose, and keep their order (OB-4): the producer is idempotent and gapless,
+//! and at the first failure it stops and takes back what it has not sent yet. A
+//! producer that has seen a failure is not used again; the next delivery gets a fresh one.
 //!
 //! What each error comes to is decided in [`classify`], and told to operators in
 //! `docs/sinks/kafka.md`; a test compares the two.

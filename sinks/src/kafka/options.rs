@@ -90,9 +90,9 @@ impl Options {
         options.connection(settings, problems);
         options.set("acks", "all");
         options.set("enable.idempotence", "true");
-        // A refused request stops the producer before its successors can overtake it.
+        // A refused request stops the producer, and brokers refuse what follows on it.
         options.set("enable.gapless.guarantee", "true");
-        options.set("max.in.flight.requests.per.connection", MAX_IN_FLIGHT);
+        options.set("max.in.flight.requests.per.connection", "5");
         options.set("partitioner", "murmur2_random");
         options.set("compression.codec", settings.compression.as_str());
         options.set(
@@ -324,9 +324,6 @@ impl Options {
         }
     }
 }
-
-/// One request at a time: a refused request is never overtaken by a later one.
-const MAX_IN_FLIGHT: &str = "1";
 
 /// Asks librdkafka whether it knows the option and takes the value.
 fn check(key: &str, value: &str) -> Result<(), String> {

@@ -87,6 +87,8 @@ pub(super) struct Producer {
     /// `None` only while it is being dropped.
     client: Option<ThreadedProducer<Context>>,
     reports: Arc<Reports>,
+    /// Whether a delivery has succeeded, so that brokers know its sequence numbers.
+    pub(super) is_known: bool,
 }
 
 /// What became of one attempt to hand a message over.
@@ -123,6 +125,7 @@ impl Producer {
         Ok(Self {
             client: Some(client),
             reports,
+            is_known: false,
         })
     }
 
@@ -172,16 +175,19 @@ impl Producer {
         waited == Waited::Done && Instant::now() < deadline
     }
 
-    /// Waits until every message is reported. At the first failure what is not sent
-    /// yet is taken back, at `give_up` also what was sent and not answered. False if
+    /// Waits until every message is reported. From the first failure on, what is not
+    /// sent is taken back; at `give_up` also what was sent and not answered. False if
     /// reports are still missing at `last`.
     pub(super) async fn settle(&self, give_up: Instant, last: Instant) -> bool {
-        match self.reports.wait(0, true, give_up).await {
-            Waited::Done => return true,
-            Waited::Troubled => self.take_back(PurgeConfig::default().queue()),
-            Waited::Late => {}
+        /// A request that fails after another one puts its messages into the queue again.
+        const AGAIN: Duration = Duration::from_millis(50);
+        let mut waited = self.reports.wait(0, true, give_up).await;
+        while waited != Waited::Done && Instant::now() < give_up {
+            self.take_back(PurgeConfig::default().queue());
+            let soon = give_up.min(Instant::now() + AGAIN);
+            waited = self.reports.wait(0, false, soon).await;
         }
-        if self.reports.wait(0, false, give_up).await == Waited::Done {
+        if waited == Waited::Done {
             return true;
         }
         self.take_back(PurgeConfig::default().queue().inflight());

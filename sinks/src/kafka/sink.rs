@@ -1,6 +1,7 @@
 //! Delivers batches: hands every event to the client, waits for all reports, and
 //! concludes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -56,28 +57,81 @@ impl KafkaSink {
         }
     }
 
-    /// Hands the events over in order, until one fails for a reason that is not its
-    /// own. Returns what is not handed over.
+    /// Delivers the events in one go; with a fresh producer in two.
+    ///
+    /// A broker that knows a producer refuses a request whose predecessor it refused,
+    /// by the sequence numbers. To one that it does not know yet it grants any first
+    /// number, so a successor that is already under way would overtake. So a fresh
+    /// producer first sends the first event of each key, and all others when those
+    /// are acknowledged and the partitions know it.
+    async fn send(&mut self, producer: &mut Producer, batch: &Batch) -> Outcome {
+        let start = Instant::now();
+        let (give_up, last) = (start + self.budget.give_up, start + self.budget.last);
+        let (first, mut rest) = if producer.is_known {
+            (Vec::new(), (0..batch.len()).collect())
+        } else {
+            self.first_of_each_key(batch)
+        };
+        let mut troubles = Vec::new();
+        let mut complete = true;
+        if !first.is_empty() {
+            self.hand_over(producer, batch, first, give_up, &mut troubles)
+                .await;
+            complete = producer.settle(give_up, last).await;
+            producer.is_known = complete && !producer.is_troubled();
+        }
+        if complete {
+            self.hand_over(producer, batch, rest, give_up, &mut troubles)
+                .await;
+            complete = producer.settle(give_up, last).await;
+        } else {
+            troubles.extend(rest.drain(..).map(|index| (index, Trouble::Unsent)));
+        }
+        let failures = producer.take_failures().into_iter();
+        troubles.extend(failures.map(|(index, error)| (index, Trouble::Answered(error))));
+        Outcome {
+            troubles,
+            complete,
+            condition: producer.take_condition(),
+        }
+    }
+
+    /// The batch's indexes in two parts, each in order.
+    fn first_of_each_key(&mut self, batch: &Batch) -> (Vec<usize>, Vec<usize>) {
+        let mut seen = HashSet::new();
+        (0..batch.len()).partition(|index| {
+            let event = batch.get(*index);
+            event
+                .and_then(|event| self.writer.route(event))
+                .is_some_and(|route| seen.insert(route))
+        })
+    }
+
+    /// Hands events over in order, until one fails for a reason that is not its own.
+    /// Notes what is not handed over.
     async fn hand_over(
         &mut self,
         producer: &Producer,
         batch: &Batch,
+        indexes: Vec<usize>,
         deadline: Instant,
-    ) -> Vec<(usize, Trouble)> {
-        let mut troubles = Vec::new();
-        for (index, event) in batch.iter().enumerate() {
-            let trouble = match self.hand_over_one(producer, index, event, deadline).await {
-                Ok(()) => continue,
-                Err(trouble) => trouble,
+        troubles: &mut Vec<(usize, Trouble)>,
+    ) {
+        let mut indexes = indexes.into_iter();
+        for index in indexes.by_ref() {
+            let Some(event) = batch.get(index) else {
+                continue;
+            };
+            let Err(trouble) = self.hand_over_one(producer, index, event, deadline).await else {
+                continue;
             };
             let only_this = matches!(trouble, Trouble::Undeliverable(_));
             troubles.push((index, trouble));
             if !only_this {
-                troubles.extend((index + 1..batch.len()).map(|rest| (rest, Trouble::Unsent)));
                 break;
             }
         }
-        troubles
+        troubles.extend(indexes.map(|index| (index, Trouble::Unsent)));
     }
 
     async fn hand_over_one(
@@ -123,18 +177,8 @@ impl KafkaSink {
 #[async_trait]
 impl Sink for KafkaSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
-        let start = Instant::now();
-        let (give_up, last) = (start + self.budget.give_up, start + self.budget.last);
-        let producer = self.ready().await?;
-        let mut troubles = self.hand_over(&producer, batch, give_up).await;
-        let complete = producer.settle(give_up, last).await;
-        let failures = producer.take_failures().into_iter();
-        troubles.extend(failures.map(|(index, error)| (index, Trouble::Answered(error))));
-        let outcome = Outcome {
-            troubles,
-            complete,
-            condition: producer.take_condition(),
-        };
+        let mut producer = self.ready().await?;
+        let outcome = self.send(&mut producer, batch).await;
         if outcome.is_clean() {
             self.log.recovered();
             self.producer = Some(producer);

@@ -1,4 +1,4 @@
-//! The sinks against the real servers.
+//! The sinks against real servers.
 
 mod kafka;
 mod nats;

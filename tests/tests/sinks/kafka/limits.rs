@@ -237,3 +237,30 @@ async fn d25_a_full_local_queue_is_back_pressure() {
     assert_eq!(messages.len(), 2_000);
     by_key(&messages).values().for_each(|ids| assert_order(ids));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_overtakes_the_first_request_of_a_new_producer_if_it_is_refused() {
+    let kafka = shared::kafka().await;
+    let topic = topic_name("first");
+    kafka
+        .create_topic_with(&topic, 1, &[("max.message.bytes", "20000")])
+        .await;
+    let settings = format!(
+        "topic = \"{topic}\"\ncompression = \"none\"\nlibrdkafka = {{ \"batch.num.messages\" = 1 }}"
+    );
+    for attempt in 0..10 {
+        let mut sink = open(&kafka.bootstrap(), &settings, PATIENT).await;
+        let padding = |seq| if seq == 0 { 30_000 } else { 100 };
+        let events = (0..30)
+            .map(|seq| event(seq, "node/7", padding(seq)))
+            .collect();
+        let delivery = sink.deliver(&batch(events)).await.expect("a verdict");
+        let Delivery::Each(verdicts) = delivery else {
+            panic!("one is too large for the broker")
+        };
+        assert!(matches!(&verdicts[0], Verdict::Refused(refusal) if refusal.code() == "TOO_LARGE"));
+        assert!(!verdicts.contains(&Verdict::Delivered));
+        let written = kafka.messages(&topic).await.len();
+        assert_eq!(written, 0, "a successor was written in attempt {attempt}");
+    }
+}
