@@ -1,0 +1,3 @@
+//! The sinks against real servers.
+
+mod s3;
