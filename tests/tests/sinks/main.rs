@@ -2,3 +2,4 @@
 
 mod kafka;
 mod nats;
+mod s3;
