@@ -6,10 +6,11 @@ use std::time::Duration;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 
+use super::budget::Budget;
 use super::config::Settings;
 use super::log::ClientLog;
 use super::options::Options;
-use super::producer::{Budget, Producer};
+use super::producer::Producer;
 use super::reports::Condition;
 use super::sink::KafkaSink;
 use super::verdicts::sink_error;
@@ -87,9 +88,10 @@ impl KafkaConnector {
 
 /// The error for a client that can't even be made: certificates, mostly.
 pub(super) fn start_error(log: &ClientLog, error: &KafkaError) -> SinkError {
-    let reason = match error {
-        KafkaError::ClientCreation(reason) => log.scrub(reason),
-        _ => String::new(),
+    let reason = if let KafkaError::ClientCreation(reason) = error {
+        log.scrub(reason)
+    } else {
+        String::new()
     };
     sink_error("start the Kafka client", error, &reason)
 }

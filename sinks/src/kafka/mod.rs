@@ -17,12 +17,13 @@
 //! and at the first failure it stops and takes back what it has not sent yet. A
 //! producer that has seen a failure is not used again; the next delivery gets a fresh one.
 //!
-//! What each error comes to is decided in [`classify`], and told to operators in
+//! What each error comes to is decided in `classify`, and told to operators in
 //! `docs/sinks/kafka.md`; a test compares the two.
 //!
-//! Read in this order: [`config`], [`options`], [`connector`], [`sink`], [`message`],
-//! [`names`], [`producer`], [`reports`], [`verdicts`], [`classify`], [`log`].
+//! Read in this order: `config`, `options`, `security`, `connector`, `sink`, `message`,
+//! `names`, `budget`, `producer`, `reports`, `verdicts`, `classify`, `log`.
 
+mod budget;
 mod classify;
 mod config;
 mod connector;
@@ -32,6 +33,7 @@ mod names;
 mod options;
 mod producer;
 mod reports;
+mod security;
 mod sink;
 mod verdicts;
 

@@ -4,15 +4,15 @@
 //! Option values can be secrets. No error quotes a value, and [`Secrets::scrub`]
 //! removes those we know from whatever librdkafka says.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaConfRes;
 
-use super::config::{Mechanism, Sasl, Settings, Tls};
-use super::producer::Budget;
+use super::budget::Budget;
+use super::config::Settings;
+use super::security;
 use crate::Problems;
 use crate::settings::Secret;
 
@@ -122,17 +122,17 @@ impl Options {
         &self.secrets
     }
 
-    fn set(&mut self, key: &str, value: impl Into<String>) {
+    pub(super) fn set(&mut self, key: &str, value: impl Into<String>) {
         self.client.set(key, value);
     }
 
-    fn set_secret(&mut self, key: &str, secret: Secret) {
+    pub(super) fn set_secret(&mut self, key: &str, secret: Secret) {
         self.client.set(key, secret.expose());
         self.secrets.add(secret);
     }
 
     /// Sets an option that the client itself must judge.
-    fn set_checked(&mut self, key: &str, value: &str) -> Result<(), String> {
+    pub(super) fn set_checked(&mut self, key: &str, value: &str) -> Result<(), String> {
         check(key, value)?;
         self.set(key, value);
         Ok(())
@@ -192,135 +192,10 @@ impl Options {
         };
         self.set("security.protocol", protocol);
         if let Some(tls) = &settings.tls {
-            self.tls(tls, problems);
+            security::tls(self, tls, problems);
         }
         if let Some(sasl) = &settings.sasl {
-            self.sasl(sasl, problems);
-        }
-    }
-
-    fn tls(&mut self, tls: &Tls, problems: &mut Problems) {
-        for (key, option, path) in [
-            ("tls.ca", "ssl.ca.location", &tls.ca),
-            ("tls.cert", "ssl.certificate.location", &tls.cert),
-            ("tls.key", "ssl.key.location", &tls.key),
-        ] {
-            let Some(path) = path else { continue };
-            problems.note(key, readable(path));
-            self.set(option, path.to_string_lossy());
-        }
-        if tls.cert.is_some() != tls.key.is_some() {
-            problems.add(
-                "tls.cert",
-                "a certificate needs its `key`, and a key its `cert`",
-            );
-        }
-        let file = tls.key_password_file.as_deref();
-        let password = Secret::resolve("key_password", tls.key_password.clone(), file);
-        if let Some(Some(password)) = problems.note("tls.key_password", password) {
-            self.set_secret("ssl.key.password", password);
-        }
-    }
-
-    fn sasl(&mut self, sasl: &Sasl, problems: &mut Problems) {
-        let by_token = sasl.mechanism == Mechanism::OAuthBearer;
-        self.set("sasl.mechanism", sasl.mechanism.as_str());
-        if by_token {
-            let oidc = self.set_checked("sasl.oauthbearer.method", "oidc").map_err(|_| {
-                "this build can't fetch tokens: build with the feature `kafka-oauth`, which needs libcurl's headers"
-            });
-            problems.note("sasl.mechanism", oidc);
-        }
-        for (key, option, value, for_token, required) in [
-            ("username", "sasl.username", &sasl.username, false, true),
-            (
-                "token_endpoint",
-                "sasl.oauthbearer.token.endpoint.url",
-                &sasl.token_endpoint,
-                true,
-                true,
-            ),
-            (
-                "client_id",
-                "sasl.oauthbearer.client.id",
-                &sasl.client_id,
-                true,
-                true,
-            ),
-            ("scope", "sasl.oauthbearer.scope", &sasl.scope, true, false),
-            (
-                "extensions",
-                "sasl.oauthbearer.extensions",
-                &sasl.extensions,
-                true,
-                false,
-            ),
-        ] {
-            self.sasl_value(
-                sasl.mechanism,
-                key,
-                value.is_some(),
-                for_token,
-                required,
-                problems,
-            );
-            if let Some(value) = value {
-                self.set(option, value);
-            }
-        }
-        for (key, option, value, file, for_token) in [
-            (
-                "password",
-                "sasl.password",
-                &sasl.password,
-                &sasl.password_file,
-                false,
-            ),
-            (
-                "client_secret",
-                "sasl.oauthbearer.client.secret",
-                &sasl.client_secret,
-                &sasl.client_secret_file,
-                true,
-            ),
-        ] {
-            let secret = Secret::resolve(key, value.clone(), file.as_deref());
-            let Some(secret) = problems.note(&format!("sasl.{key}"), secret) else {
-                continue;
-            };
-            self.sasl_value(
-                sasl.mechanism,
-                key,
-                secret.is_some(),
-                for_token,
-                true,
-                problems,
-            );
-            if let Some(secret) = secret {
-                self.set_secret(option, secret);
-            }
-        }
-    }
-
-    /// Whether a value is where the mechanism wants it.
-    fn sasl_value(
-        &self,
-        mechanism: Mechanism,
-        key: &str,
-        given: bool,
-        for_token: bool,
-        required: bool,
-        problems: &mut Problems,
-    ) {
-        let wanted = for_token == (mechanism == Mechanism::OAuthBearer);
-        let mechanism = mechanism.as_str();
-        if given && !wanted {
-            problems.add(format!("sasl.{key}"), format!("{mechanism} has no `{key}`"));
-        } else if !given && wanted && required {
-            problems.add(
-                format!("sasl.{key}"),
-                format!("{mechanism} needs a `{key}`"),
-            );
+            security::sasl(self, sasl, problems);
         }
     }
 }
@@ -339,12 +214,6 @@ fn check(key: &str, value: &str) -> Result<(), String> {
             "librdkafka does not take this value; its CONFIGURATION.md has the range".to_owned(),
         ),
     }
-}
-
-fn readable(path: &Path) -> Result<(), String> {
-    std::fs::File::open(path)
-        .map(drop)
-        .map_err(|error| format!("read {}: {error}", path.display()))
 }
 
 fn names_a_secret(option: &str) -> bool {

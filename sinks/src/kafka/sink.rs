@@ -7,12 +7,13 @@ use std::sync::Arc;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::time::Instant;
 
+use super::budget::Budget;
 use super::config::Settings;
 use super::connector::start_error;
 use super::log::ClientLog;
 use super::message::Writer;
 use super::options::Options;
-use super::producer::{Budget, Handed, Producer};
+use super::producer::{Handed, Producer};
 use super::verdicts::{Outcome, Trouble};
 use crate::{Batch, Delivery, Refusal, Sink, SinkError, async_trait};
 

@@ -173,8 +173,12 @@ pub(super) fn sink_error(doing: &str, error: &KafkaError, reason: &str) -> SinkE
 fn told(error: &KafkaError) -> String {
     match error.rdkafka_error_code() {
         Some(code) => code.to_string(),
-        None if matches!(error, KafkaError::ClientConfig(..)) => {
-            "an option is not taken".to_owned()
+        None if matches!(
+            error,
+            KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_)
+        ) =>
+        {
+            "the client does not take the settings".to_owned()
         }
         None => error.to_string(),
     }

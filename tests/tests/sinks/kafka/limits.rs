@@ -99,6 +99,7 @@ async fn a_request_that_the_broker_refuses_blames_nobody_for_good_and_nothing_ov
     let events: Vec<_> = (0..30)
         .map(|seq| event(seq, "node/7", padding(seq)))
         .collect();
+    let start = Instant::now();
     let delivery = sink
         .deliver(&batch(events.clone()))
         .await
@@ -124,6 +125,10 @@ async fn a_request_that_the_broker_refuses_blames_nobody_for_good_and_nothing_ov
         verdicts[first..]
             .iter()
             .all(|verdict| *verdict != Verdict::Delivered)
+    );
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "nothing waits for a timeout"
     );
     assert_eq!(
         kafka.messages(&topic).await.len(),
