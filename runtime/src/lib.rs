@@ -9,6 +9,8 @@ pub mod attempt;
 pub mod cli;
 pub mod config;
 pub mod decide;
+#[cfg(feature = "file")]
+pub mod dev;
 pub mod dispatch;
 pub mod feed;
 pub mod head;

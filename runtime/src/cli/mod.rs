@@ -5,6 +5,8 @@
 
 mod check;
 mod database;
+#[cfg(feature = "file")]
+mod dev;
 mod exit;
 mod init;
 mod logs;
@@ -47,6 +49,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    #[cfg(feature = "file")]
+    Dev(dev::Dev),
     Init(init::Init),
     Migrate(migrate::Migrate),
     Check(check::Check),
@@ -90,6 +94,8 @@ impl Command {
         let out = &mut io::stdout();
         let result = match self {
             Self::Run(_) => Box::pin(run::run(source)).await,
+            #[cfg(feature = "file")]
+            Self::Dev(dev) => Box::pin(dev.run(out)).await,
             Self::Init(init) => init.run(source, out),
             Self::Migrate(migrate) => Box::pin(migrate.run(source, out)).await,
             Self::Check(check) => Box::pin(check.run(source, out)).await,
@@ -117,10 +123,11 @@ mod tests {
             .get_subcommands()
             .map(clap::Command::get_name)
             .collect();
-        assert_eq!(
-            names,
-            ["run", "init", "migrate", "check", "publish", "status"]
-        );
+        let mut expected = vec!["run", "init", "migrate", "check", "publish", "status"];
+        if cfg!(feature = "file") {
+            expected.insert(1, "dev");
+        }
+        assert_eq!(names, expected);
         for command in command.get_subcommands() {
             assert!(
                 command.get_about().is_some(),

@@ -126,4 +126,12 @@ fn the_stated_defaults_are_the_real_ones() {
     defaults_are_real::<outbox_sinks::kafka::Settings>(Key::of(["sinks", "orders", "kafka"]));
     #[cfg(feature = "nats")]
     defaults_are_real::<outbox_sinks::nats::Settings>(Key::of(["sinks", "live", "nats"]));
+    #[cfg(feature = "s3")]
+    defaults_are_real::<outbox_sinks::s3::Settings>(Key::of(["sinks", "warehouse", "s3"]));
+    #[cfg(feature = "file")]
+    {
+        use outbox_sinks::file::{FileSettings, StdoutSettings};
+        defaults_are_real::<FileSettings>(Key::of(["sinks", "events", "file"]));
+        defaults_are_real::<StdoutSettings>(Key::of(["sinks", "console", "stdout"]));
+    }
 }

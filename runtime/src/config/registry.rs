@@ -54,6 +54,12 @@ impl Registry {
         let registry = registry.register::<outbox_sinks::kafka::Kind>();
         #[cfg(feature = "nats")]
         let registry = registry.register::<outbox_sinks::nats::Nats>();
+        #[cfg(feature = "s3")]
+        let registry = registry.register::<outbox_sinks::s3::Kind>();
+        #[cfg(feature = "file")]
+        let registry = registry
+            .register::<outbox_sinks::file::File>()
+            .register::<outbox_sinks::file::Stdout>();
         registry
     }
 
