@@ -51,7 +51,10 @@ fn init_writes_the_reference_and_overwrites_nothing_unless_told_to() {
     std::fs::write(&file, "mine").unwrap();
     let output = sinks(folder.path(), &["init"]);
     assert_eq!(status(&output), 2);
-    assert_eq!(stderr(&output), "error: sinks.toml exists already: --force overwrites it\n");
+    assert_eq!(
+        stderr(&output),
+        "error: sinks.toml exists already: --force overwrites it\n"
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 
     let output = sinks(folder.path(), &["init", "--force"]);
@@ -85,13 +88,27 @@ fn an_unreachable_database_is_one_sentence_without_the_password() {
     let text = "[database]\nurl = \"postgres://user:hunter2@127.0.0.1:1/shop\"\n\
                 [log]\nfilter = \"trace\"\n[sinks.a.file]\npath = \"x.ndjson\"\n";
     std::fs::write(folder.path().join("sinks.toml"), text).unwrap();
-    for command in [&["migrate"][..], &["status"], &["publish"], &["migrate", "--dry-run"]] {
+    for command in [
+        &["migrate"][..],
+        &["status"],
+        &["publish"],
+        &["migrate", "--dry-run"],
+    ] {
         let output = sinks(folder.path(), command);
         let (shown, printed) = (stderr(&output), stdout(&output));
         assert_eq!(status(&output), 3, "{shown}");
-        let sentence = shown.lines().find(|line| line.starts_with("error: ")).unwrap();
-        assert!(sentence.contains("127.0.0.1:1, database `shop`"), "{sentence}");
-        assert!(!format!("{shown}{printed}").contains("hunter2"), "{shown}{printed}");
+        let sentence = shown
+            .lines()
+            .find(|line| line.starts_with("error: "))
+            .unwrap();
+        assert!(
+            sentence.contains("127.0.0.1:1, database `shop`"),
+            "{sentence}"
+        );
+        assert!(
+            !format!("{shown}{printed}").contains("hunter2"),
+            "{shown}{printed}"
+        );
     }
 }
 
@@ -101,7 +118,12 @@ fn help_shows_the_commands_and_the_exit_statuses() {
     let output = sinks(folder.path(), &["--help"]);
     assert_eq!(status(&output), 0);
     let shown = stdout(&output);
-    for expected in ["check", "--config <FILE>", "SINKS_CONFIG", "3  the database"] {
+    for expected in [
+        "check",
+        "--config <FILE>",
+        "SINKS_CONFIG",
+        "3  the database",
+    ] {
         assert!(shown.contains(expected), "{shown}");
     }
     assert_eq!(status(&sinks(folder.path(), &["nonsense"])), 2);
@@ -113,11 +135,21 @@ fn the_documented_exit_statuses_are_those_of_the_help() {
     let help = stdout(&sinks(folder.path(), &["--help"]));
     let documented = std::fs::read_to_string("../docs/operate.md").unwrap();
     let mut found = 0;
-    for line in help.lines().skip_while(|line| *line != "Exit status:").skip(1) {
+    for line in help
+        .lines()
+        .skip_while(|line| *line != "Exit status:")
+        .skip(1)
+    {
         let (number, meaning) = line.trim().split_once("  ").expect("number and meaning");
         let row = format!("| {number} | {}", meaning.trim_start_matches("dev: "));
-        let other = format!("| {number} | `dev`: {}", meaning.trim_start_matches("dev: "));
-        assert!(documented.contains(&row) || documented.contains(&other), "{line}");
+        let other = format!(
+            "| {number} | `dev`: {}",
+            meaning.trim_start_matches("dev: ")
+        );
+        assert!(
+            documented.contains(&row) || documented.contains(&other),
+            "{line}"
+        );
         found += 1;
     }
     assert_eq!(found, 7);

@@ -102,10 +102,10 @@ fn the_reference_has_no_key_that_is_unknown() {
 }
 
 /// Reads a table once with only what must be said, once with the stated defaults.
-fn defaults_are_real<T: DeserializeOwned + Debug>(key: Key) {
+fn defaults_are_real<T: DeserializeOwned + Debug>(key: &Key) {
     let shown = |text: &str| {
         let mut document = Document::parse("sinks.toml", text).unwrap();
-        let settings = read::<T>(&mut document, &key);
+        let settings = read::<T>(&mut document, key);
         let settings = document.finish(settings).unwrap_or_else(|e| panic!("{e}"));
         format!("{settings:#?}")
     };
@@ -116,22 +116,22 @@ fn defaults_are_real<T: DeserializeOwned + Debug>(key: Key) {
 
 #[test]
 fn the_stated_defaults_are_the_real_ones() {
-    defaults_are_real::<sections::Database>(Key::of(["database"]));
-    defaults_are_real::<sections::Worker>(Key::of(["worker"]));
-    defaults_are_real::<sections::Poll>(Key::of(["poll"]));
-    defaults_are_real::<sections::Cursor>(Key::of(["cursor"]));
-    defaults_are_real::<Log>(Key::of(["log"]));
-    defaults_are_real::<sections::Sink>(Key::of(["sinks", "events"]));
+    defaults_are_real::<sections::Database>(&Key::of(["database"]));
+    defaults_are_real::<sections::Worker>(&Key::of(["worker"]));
+    defaults_are_real::<sections::Poll>(&Key::of(["poll"]));
+    defaults_are_real::<sections::Cursor>(&Key::of(["cursor"]));
+    defaults_are_real::<Log>(&Key::of(["log"]));
+    defaults_are_real::<sections::Sink>(&Key::of(["sinks", "events"]));
     #[cfg(feature = "kafka")]
-    defaults_are_real::<outbox_sinks::kafka::Settings>(Key::of(["sinks", "orders", "kafka"]));
+    defaults_are_real::<outbox_sinks::kafka::Settings>(&Key::of(["sinks", "orders", "kafka"]));
     #[cfg(feature = "nats")]
-    defaults_are_real::<outbox_sinks::nats::Settings>(Key::of(["sinks", "live", "nats"]));
+    defaults_are_real::<outbox_sinks::nats::Settings>(&Key::of(["sinks", "live", "nats"]));
     #[cfg(feature = "s3")]
-    defaults_are_real::<outbox_sinks::s3::Settings>(Key::of(["sinks", "warehouse", "s3"]));
+    defaults_are_real::<outbox_sinks::s3::Settings>(&Key::of(["sinks", "warehouse", "s3"]));
     #[cfg(feature = "file")]
     {
         use outbox_sinks::file::{FileSettings, StdoutSettings};
-        defaults_are_real::<FileSettings>(Key::of(["sinks", "events", "file"]));
-        defaults_are_real::<StdoutSettings>(Key::of(["sinks", "console", "stdout"]));
+        defaults_are_real::<FileSettings>(&Key::of(["sinks", "events", "file"]));
+        defaults_are_real::<StdoutSettings>(&Key::of(["sinks", "console", "stdout"]));
     }
 }
