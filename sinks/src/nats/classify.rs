@@ -256,11 +256,6 @@ pub(super) fn error(failure: Failure, verb: impl Into<String>) -> SinkError {
     SinkError::new(kind, verb).with_advice(advice)
 }
 
-/// Whether a server would not have us, so that asking its neighbours is no use.
-pub(super) fn is_refusal(error: &ConnectError) -> bool {
-    classify(Failure::of_connect(error)).0 == MISCONFIGURED
-}
-
 /// The first error of this type among an error and its causes, also inside an I/O error.
 fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);

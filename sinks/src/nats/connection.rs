@@ -17,8 +17,8 @@ use async_nats::{ConnectError, ConnectOptions, Event, ReconnectToServer, ServerA
 
 use super::checked::{Auth, Config};
 use super::classify::{self, Failure};
-use crate::SinkError;
 use crate::settings::Secret;
+use crate::{ErrorKind, SinkError};
 
 /// How long a server may take to answer a connection's greeting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ impl Connection {
     /// for `ack_timeout` at most.
     ///
     /// # Errors
-    /// Why the last server tried was not reached, or why a server would not have us.
+    /// Why no server was reached: the first refusal if there was one, else the last failure.
     pub(super) async fn open(
         name: &str,
         config: &Config,
@@ -60,15 +60,14 @@ impl Connection {
                         complaint,
                     });
                 }
-                Err(error) => {
-                    let refused = classify::is_refusal(&error);
+                Err(cause) => {
                     let verb = format!("connect to {}:{}", server.host(), server.port());
-                    let error =
-                        classify::error(Failure::of_connect(&error), verb).with_source(error);
-                    if refused {
-                        return Err(error);
+                    let error = classify::error(Failure::of_connect(&cause), verb);
+                    // A server that would not have us is worth more words than one that
+                    // is down.
+                    if last.as_ref().map(SinkError::kind) != Some(ErrorKind::Misconfigured) {
+                        last = Some(error.with_source(cause));
                     }
-                    last = Some(error);
                 }
             }
         }

@@ -28,7 +28,9 @@
 //! acknowledged** (or can never be sent), while events of other keys fill the window.
 //! It holds whatever fails, and however late a publish arrives that was given up: a
 //! late copy can only be a repetition of an event whose predecessors are stored (OB-4).
-//! The price: one key goes no faster than one event per round trip to the stream.
+//! The price: one key goes no faster than one event per round trip to the stream
+//! (measured against a server on the same machine: 60,000 events a second with random
+//! keys, 36,000 with 20 keys, 11,000 with one).
 //!
 //! The client library resends what it has buffered when it reconnects, also what the
 //! sink has given up. So a connection is never repaired: it ends with its first loss,

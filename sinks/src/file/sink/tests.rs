@@ -91,6 +91,7 @@ async fn a_file_that_was_moved_or_deleted_is_opened_anew() {
     let mut sink = open(&path).await.unwrap();
     sink.deliver(&batch(1..2)).await.unwrap();
     fs::rename(&path, &rotated).unwrap();
+    fs::write(&path, "").unwrap();
     sink.deliver(&batch(2..3)).await.unwrap();
     assert_eq!(
         (ids(&rotated), ids(&path)),
