@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use outbox::{Event, Filter, Position, Txid};
 
-
 use crate::settings::Start;
 
 /// The outbox, the leases and the cursors.

@@ -34,7 +34,11 @@ impl Store for Database {
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Owned, StoreError> {
-        Ok(if self.renew_lease(&row(lease), ttl).await? { Owned::Yes } else { Owned::No })
+        Ok(if self.renew_lease(&row(lease), ttl).await? {
+            Owned::Yes
+        } else {
+            Owned::No
+        })
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
@@ -58,27 +62,59 @@ impl Store for Database {
     }
 
     async fn save(&self, lease: &Lease, position: Position) -> Result<Owned, StoreError> {
-        Ok(self.save_cursor(&lease.sink, &row(lease), position).await?.into())
+        Ok(self
+            .save_cursor(&lease.sink, &row(lease), position)
+            .await?
+            .into())
     }
 
     async fn save_failure(&self, lease: &Lease, failure: &Failure) -> Result<Owned, StoreError> {
-        let Failure { up_to, attempts, retry_in, kind, ref error } = *failure;
-        let failure = outbox::Failure { up_to, attempts, retry_in, kind, error };
-        Ok(self.save_failure(&lease.sink, &row(lease), failure).await?.into())
+        let Failure {
+            up_to,
+            attempts,
+            retry_in,
+            kind,
+            ref error,
+        } = *failure;
+        let failure = outbox::Failure {
+            up_to,
+            attempts,
+            retry_in,
+            kind,
+            error,
+        };
+        Ok(self
+            .save_failure(&lease.sink, &row(lease), failure)
+            .await?
+            .into())
     }
 }
 
 impl Reader for outbox::Reader {
     async fn read(&mut self, range: Range) -> Result<Page, StoreError> {
-        let Range { after, horizon, max_events, max_bytes } = range;
-        let request = PageRequest { after, horizon, max_events, max_bytes };
+        let Range {
+            after,
+            horizon,
+            max_events,
+            max_bytes,
+        } = range;
+        let request = PageRequest {
+            after,
+            horizon,
+            max_events,
+            max_bytes,
+        };
         let page = self.read(request).await?;
         let ended_by = match (page.exhausted, page.full) {
             (true, _) => PageEnd::Horizon,
             (false, true) => PageEnd::Bytes,
             (false, false) => PageEnd::Rows,
         };
-        Ok(Page { events: page.events, end: page.end, ended_by })
+        Ok(Page {
+            events: page.events,
+            end: page.end,
+            ended_by,
+        })
     }
 }
 
