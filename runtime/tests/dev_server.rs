@@ -1,4 +1,5 @@
 //! The development server against the real Postgres of this machine.
+#![cfg(test)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@
 //! .outbox-dev/
 //!   sinks-dev.lock   marks the folder as ours; locked while a `sinks dev` works in it
 //!   server/          the server's data and socket (or a link to a temporary folder)
-//!   server.new/      the same while it is being made: never used, renamed when complete
+//!   server.new.<pid> the same while that process makes it: renamed when complete
 //!   postgres.log     what the server had to say
 //! ```
 //!
@@ -21,7 +21,9 @@ use super::account::Account;
 
 const LOCK: &str = "sinks-dev.lock";
 const SERVER: &str = "server";
-const UNFINISHED: &str = "server.new";
+/// Followed by the pid: an `initdb` that outlived its killed parent works on under a
+/// name that nobody else uses.
+const UNFINISHED: &str = "server.new.";
 const LOG: &str = "postgres.log";
 const TEMPORARY_PREFIX: &str = "outbox-dev-";
 
@@ -95,7 +97,7 @@ impl Folder {
             return unusable("its temporary folder is gone");
         };
         if !fits_a_socket(&server) {
-            return unusable("the folder's path has become too long for a socket");
+            return unusable("its path can't hold a socket any more");
         }
         let data = data(&server);
         match fs::metadata(&data) {
@@ -116,26 +118,24 @@ impl Folder {
         }
     }
 
-    /// Where the data of an earlier run is, usable or not, and finished or not: a
-    /// server may still be at work in there.
-    pub(super) fn earlier_data(&self) -> impl Iterator<Item = PathBuf> {
-        [SERVER, UNFINISHED]
-            .into_iter()
-            .filter_map(|name| data(&self.dir.join(name)).canonicalize().ok())
+    /// Where the data of an earlier run is, usable or not: a server may still be at work
+    /// in there. (What was not finished never had a server.)
+    pub(super) fn earlier_data(&self) -> Option<PathBuf> {
+        data(&self.dir.join(SERVER)).canonicalize().ok()
     }
 
     /// Makes the folder in which the server's data is to be prepared. Ends with
     /// [`Folder::finish`] or [`Folder::discard`].
     pub(super) async fn prepare(&self) -> Result<PathBuf, DevError> {
-        self.discard()?;
-        let here = self.dir.join(UNFINISHED);
-        let fits = self.dir.to_str().is_some() && fits_a_socket(&self.dir.join(SERVER));
+        self.discard();
+        let here = self.unfinished();
+        let fits = fits_a_socket(&self.dir.join(SERVER));
         if fits && self.account.can_enter(&self.dir).await {
             fs::create_dir(&here).map_err(DevError::file("create the folder", &here))?;
             if self.account.take_over(&here).is_ok() && self.account.can_enter(&here).await {
                 return Ok(here);
             }
-            self.discard()?;
+            self.discard();
         }
         for parent in [std::env::temp_dir(), PathBuf::from("/tmp")] {
             let Ok(parent) = parent.canonicalize() else {
@@ -168,24 +168,33 @@ impl Folder {
     /// Puts what was prepared in its place, at one stroke.
     pub(super) fn finish(&self) -> Result<PathBuf, DevError> {
         let server = self.dir.join(SERVER);
-        fs::rename(self.dir.join(UNFINISHED), &server)
-            .map_err(DevError::file("put in place", &server))?;
+        fs::rename(self.unfinished(), &server).map_err(DevError::file("put in place", &server))?;
         server
             .canonicalize()
             .map_err(DevError::file("find the folder", &server))
     }
 
-    /// Removes what was prepared and not finished.
-    pub(super) fn discard(&self) -> Result<(), DevError> {
-        self.remove(UNFINISHED)
+    /// Removes whatever was prepared and not finished, by this process or an earlier
+    /// one. What can't be removed is in nobody's way, and the next start tries again.
+    pub(super) fn discard(&self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+                self.remove(Path::new(&name)).ok();
+            }
+        }
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.dir.join(format!("{UNFINISHED}{}", std::process::id()))
     }
 
     /// Removes the server's data, so that it is made anew.
     pub(super) fn clear(&self) -> Result<(), DevError> {
-        self.remove(SERVER)
+        self.remove(Path::new(SERVER))
     }
 
-    fn remove(&self, name: &str) -> Result<(), DevError> {
+    fn remove(&self, name: &Path) -> Result<(), DevError> {
         let path = self.dir.join(name);
         let removed = match path.symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => self
@@ -223,8 +232,11 @@ pub(super) fn data(server: &Path) -> PathBuf {
     server.join("data")
 }
 
+/// Whether a socket can be made in there, and its path be written in a URL.
 fn fits_a_socket(folder: &Path) -> bool {
-    folder.as_os_str().len() <= LONGEST_SOCKET_FOLDER
+    folder
+        .to_str()
+        .is_some_and(|path| path.len() <= LONGEST_SOCKET_FOLDER)
 }
 
 /// Locks the file and writes our pid into it. The lock ends with the process, however

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::Postgres;
 use sqlx::migrate::MigrateDatabase;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
@@ -73,6 +73,13 @@ pub async fn run(options: &DevOptions, stop: &CancellationToken) -> Result<Summa
     let outcome = tokio::select! {
         outcome = session(options, &dir, url, stop, &mut progress) => outcome,
         error = server.ended() => Err(error),
+    };
+    let outcome = match outcome {
+        // Clients may notice that the server is gone before we do.
+        Err(DevError::Database { .. }) => timeout(Duration::from_secs(1), server.ended())
+            .await
+            .map_or(outcome, Err),
+        outcome => outcome,
     };
     progress.end();
     let stopped = server.stop().await;
@@ -208,7 +215,8 @@ impl Run {
     }
 
     async fn show(&self, progress: &mut Progress) -> Infallible {
-        let mut ticks = interval(progress.interval());
+        let period = progress.interval();
+        let mut ticks = interval_at(Instant::now() + period, period);
         loop {
             ticks.tick().await;
             progress.show(self.figures());

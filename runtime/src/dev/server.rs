@@ -61,14 +61,14 @@ impl Server {
         let account = Account::for_server()?;
         let folder = Folder::take(dir, account)?;
         let mut notes = Vec::new();
-        for data in folder.earlier_data() {
+        if let Some(data) = folder.earlier_data() {
             if let Some(pid) = leftover::stop(&data).await? {
                 notes.push(format!(
                     "stopped the server that an earlier run left behind (process {pid})"
                 ));
             }
         }
-        folder.discard()?;
+        folder.discard();
         match folder.found(binaries.major()) {
             Found::Usable(server) => {
                 match Running::start(&folder, &server, binaries, account, stop).await {
@@ -163,7 +163,7 @@ impl Running {
         let log = folder.log();
         let output = File::create(&log).map_err(DevError::file("create", &log))?;
         let errors = output.try_clone().map_err(DevError::file("open", &log))?;
-        let process = account
+        let mut process = account
             .command(binaries.program("postgres"))
             .arg("-D")
             .arg(folder::data(server))
@@ -172,9 +172,15 @@ impl Running {
             .stderr(errors)
             .spawn()
             .map_err(DevError::file("run", binaries.program("postgres")))?;
-        let watcher = watch(&process, account);
+        let watcher = match watch(&process, account) {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                shut_down(&mut process).await.ok();
+                return Err(error);
+            }
+        };
         let mut running = Self {
-            watcher: watcher?,
+            watcher,
             process,
             socket: server.to_owned(),
         };
@@ -241,8 +247,7 @@ async fn create(
     match initdb::run(&folder::data(&server), binaries, account, stop).await {
         Ok(()) => folder.finish(),
         Err(error) => {
-            // The next start discards it as well, should it fail here.
-            folder.discard().ok();
+            folder.discard();
             Err(error)
         }
     }
