@@ -52,8 +52,8 @@ pub enum DevError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The worker ended by itself.
-    #[error("the worker stopped before the run was over")]
-    Worker(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the worker stopped before the run was over: its log says why")]
+    Worker,
     /// A stop was asked for while the server was being set up. Nothing is left running.
     #[error("stopped")]
     Stopped,

@@ -5,7 +5,6 @@
 //! empty output file, so that the figures at the end are this run's. No process is left
 //! behind, however it ends: see [`Server`].
 
-// mod run; mod publishers; mod worker
 mod account;
 mod binaries;
 mod counted;
@@ -16,11 +15,15 @@ mod ledger;
 mod leftover;
 mod output;
 mod progress;
+mod publishers;
+mod run;
 mod sample;
 mod server;
 mod verify;
+mod worker;
 
 pub use binaries::{Binaries, Lookup};
 pub use error::DevError;
+pub use run::{DevOptions, run};
 pub use server::Server;
 pub use verify::Summary;

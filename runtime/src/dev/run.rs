@@ -117,14 +117,11 @@ async fn session(
     );
     tokio::pin!(worker);
     tokio::select! {
-        ended = &mut worker => {
-            ended?;
-            return Err(DevError::Server("the worker ended before it was told to".to_owned()));
-        }
+        () = &mut worker => return Err(DevError::Worker),
         result = run.publish_and_drain(options, url, stop, progress) => result?,
     }
     worker_stop.cancel();
-    worker.await?;
+    worker.await;
 
     // So far nothing is ever dead-lettered: a batch that fails is tried again.
     let dead_letters = 0;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outbox::{ConnectSettings, Database};
 use outbox_sinks::file::{File, FileSettings};
-use outbox_sinks::{Encoder, Format, SinkKind};
+use outbox_sinks::{Connector, Encoder, Format, SinkKind};
 use tokio_util::sync::CancellationToken;
 
 use super::DevError;
@@ -32,7 +32,7 @@ pub(super) async fn run(
     output: &Path,
     delivered: Arc<AtomicU64>,
     stop: CancellationToken,
-) -> Result<(), DevError> {
+) {
     let file = FileSettings {
         path: output.to_owned(),
         sync: true,
@@ -48,14 +48,8 @@ pub(super) async fn run(
         retry: RetrySettings::default(),
         delivery_timeout: Duration::from_secs(30),
     };
-    crate::worker::run(
-        database,
-        worker_settings(),
-        vec![(sink, Box::new(Counted::new(file, delivered)))],
-        stop,
-    )
-    .await
-    .map_err(|error| DevError::Worker(Box::new(error)))
+    let sink: (SinkSettings, Box<dyn Connector>) = (sink, Box::new(Counted::new(file, delivered)));
+    crate::worker::run(Arc::new(database), worker_settings(), vec![sink], stop).await;
 }
 
 fn worker_settings() -> WorkerSettings {

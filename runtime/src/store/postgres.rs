@@ -1,0 +1,3 @@
+//! The store that is Postgres.
+#[derive(Debug)]
+pub struct PostgresStore;
