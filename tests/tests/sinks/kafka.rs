@@ -5,6 +5,7 @@ mod arrival;
 mod faults;
 mod limits;
 mod outage;
+mod refusals;
 mod security;
 
 use std::collections::BTreeMap;

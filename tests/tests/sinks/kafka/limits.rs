@@ -1,9 +1,10 @@
 //! Sizes, names and queues at their limits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outbox_sinks::{Delivery, ErrorKind, Event, Position, Refusal, Verdict};
 use outbox_tests::servers::shared;
+use tokio::time::Instant;
 
 use super::{PATIENT, assert_order, batch, by_key, connector, event, open, topic_name};
 
@@ -82,80 +83,6 @@ async fn d3_sizes_around_the_limit_are_decided_at_once_and_one_by_one() {
         "nothing waits for a timeout"
     );
     assert_eq!(kafka.messages(&topic).await.len(), 60 + fitted);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_the_broker_refuses_blames_nobody_for_good_and_nothing_overtakes_it() {
-    let kafka = shared::kafka().await;
-    let topic = topic_name("small");
-    kafka
-        .create_topic_with(&topic, 1, &[("max.message.bytes", "20000")])
-        .await;
-    let settings = format!(
-        "topic = \"{topic}\"\ncompression = \"none\"\nlibrdkafka = {{ \"batch.num.messages\" = 3 }}"
-    );
-    let mut sink = open(&kafka.bootstrap(), &settings, PATIENT).await;
-    let padding = |seq| if seq == 4 { 30_000 } else { 100 };
-    let events: Vec<_> = (0..30)
-        .map(|seq| event(seq, "node/7", padding(seq)))
-        .collect();
-    let start = Instant::now();
-    let delivery = sink
-        .deliver(&batch(events.clone()))
-        .await
-        .expect("some arrive");
-    let Delivery::Each(verdicts) = delivery else {
-        panic!("one is too large for the broker")
-    };
-    let first = verdicts
-        .iter()
-        .position(|verdict| *verdict != Verdict::Delivered);
-    let first = first.expect("not all were delivered");
-    assert!(
-        first <= 4 && first + 3 > 4,
-        "the request of three that holds the fifth: {first}"
-    );
-    assert!(
-        verdicts
-            .iter()
-            .all(|verdict| undeliverable(verdict).is_none())
-    );
-    assert!(matches!(&verdicts[4], Verdict::Refused(refusal) if refusal.code() == "TOO_LARGE"));
-    assert!(
-        verdicts[first..]
-            .iter()
-            .all(|verdict| *verdict != Verdict::Delivered)
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(20),
-        "nothing waits for a timeout"
-    );
-    assert_eq!(
-        kafka.messages(&topic).await.len(),
-        first,
-        "nothing after it was written"
-    );
-
-    // Alone it is refused again; without it the rest goes on, in order.
-    let alone = sink
-        .deliver(&batch(vec![events[4].clone()]))
-        .await
-        .expect("a verdict");
-    assert!(
-        matches!(alone, Delivery::Each(verdicts) if matches!(verdicts[0], Verdict::Refused(_)))
-    );
-    let rest = events[first..]
-        .iter()
-        .filter(|event| event.position().seq != 4)
-        .cloned();
-    let delivery = sink
-        .deliver(&batch(rest.collect()))
-        .await
-        .expect("the rest arrives");
-    assert_eq!(delivery, Delivery::All);
-    let keys = by_key(&kafka.messages(&topic).await);
-    assert_eq!(keys["node/7"].len(), 29);
-    assert_order(&keys["node/7"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,31 +168,4 @@ async fn d25_a_full_local_queue_is_back_pressure() {
     let messages = kafka.messages(&topic).await;
     assert_eq!(messages.len(), 2_000);
     by_key(&messages).values().for_each(|ids| assert_order(ids));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_overtakes_the_first_request_of_a_new_producer_if_it_is_refused() {
-    let kafka = shared::kafka().await;
-    let topic = topic_name("first");
-    kafka
-        .create_topic_with(&topic, 1, &[("max.message.bytes", "20000")])
-        .await;
-    let settings = format!(
-        "topic = \"{topic}\"\ncompression = \"none\"\nlibrdkafka = {{ \"batch.num.messages\" = 1 }}"
-    );
-    for attempt in 0..10 {
-        let mut sink = open(&kafka.bootstrap(), &settings, PATIENT).await;
-        let padding = |seq| if seq == 0 { 30_000 } else { 100 };
-        let events = (0..30)
-            .map(|seq| event(seq, "node/7", padding(seq)))
-            .collect();
-        let delivery = sink.deliver(&batch(events)).await.expect("a verdict");
-        let Delivery::Each(verdicts) = delivery else {
-            panic!("one is too large for the broker")
-        };
-        assert!(matches!(&verdicts[0], Verdict::Refused(refusal) if refusal.code() == "TOO_LARGE"));
-        assert!(!verdicts.contains(&Verdict::Delivered));
-        let written = kafka.messages(&topic).await.len();
-        assert_eq!(written, 0, "a successor was written in attempt {attempt}");
-    }
 }

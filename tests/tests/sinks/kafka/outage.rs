@@ -1,9 +1,10 @@
 //! Brokers that die, hang, or never were there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outbox_sinks::{Delivery, ErrorKind};
 use outbox_tests::servers::{Kafka, Mode, free_port};
+use tokio::time::Instant;
 
 use super::{assert_order, batch, by_key, connector, deliver_all, event, id_of, open, topic_name};
 
