@@ -134,21 +134,21 @@ $$;
 -- and text parameters take the first form, json and jsonb expressions the others.
 create function outbox_publish(type text, tenant_id text, subject text, data text default null)
 returns text
-language sql volatile
+language plpgsql volatile
 set search_path from current
-as $$ select id from outbox_append($1, $2, $3, $4) $$;
+as $$ begin return (outbox_append($1, $2, $3, $4)).id; end $$;
 
 create function outbox_publish(type text, tenant_id text, subject text, data jsonb)
 returns text
-language sql volatile
+language plpgsql volatile
 set search_path from current
-as $$ select id from outbox_append($1, $2, $3, $4::text) $$;
+as $$ begin return (outbox_append($1, $2, $3, $4::text)).id; end $$;
 
 create function outbox_publish(type text, tenant_id text, subject text, data json)
 returns text
-language sql volatile
+language plpgsql volatile
 set search_path from current
-as $$ select id from outbox_append($1, $2, $3, $4::text) $$;
+as $$ begin return (outbox_append($1, $2, $3, $4::text)).id; end $$;
 
 revoke all on function
     outbox_event_id(),

@@ -16,8 +16,10 @@ use tracing::{debug, warn};
 
 use crate::head::{HeadReceiver, head_beyond};
 use crate::outage::{News, Outage};
-use crate::store::{Head, Page, PageEnd, Range, Store};
+use crate::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 
+/// The pause after the first failure to read.
+const FIRST_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest pause between two tries to read.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -65,12 +67,13 @@ impl Feed {
         store: Arc<S>,
         head: HeadReceiver,
         after: Position,
-        filter: Arc<Filter>,
+        filter: Filter,
         limits: BatchLimits,
     ) -> Self {
         let (sender, batches) = mpsc::channel(1);
-        let reader = Reader {
+        let reader = Assembler {
             store,
+            reader: None,
             head,
             at: after,
             filter,
@@ -100,16 +103,17 @@ impl Feed {
     }
 }
 
-struct Reader<S> {
+struct Assembler<S: Store> {
     store: Arc<S>,
+    reader: Option<S::Reader>,
     head: HeadReceiver,
     at: Position,
-    filter: Arc<Filter>,
+    filter: Filter,
     limits: BatchLimits,
     outage: Outage,
 }
 
-impl<S: Store> Reader<S> {
+impl<S: Store> Assembler<S> {
     async fn run(mut self, sender: mpsc::Sender<Fed>) {
         // A place in the channel first: so no more than one batch is ever waiting.
         while let Ok(place) = sender.reserve().await {
@@ -129,10 +133,10 @@ impl<S: Store> Reader<S> {
             // 2. Read it.
             let page = self.read(head, &batch).await;
             let exhausted = page.ended_by == PageEnd::Horizon;
-            self.at = if exhausted {
-                head.newest.map_or(page.end, |newest| newest.max(page.end))
-            } else {
-                page.end
+            self.at = match head.newest {
+                // The head and the page share a horizon, below which nothing can appear.
+                Some(newest) if exhausted => newest.max(self.at),
+                _ => page.end,
             };
             // 3. Hand out what is full, or what has no reason to wait.
             if let Some(closed_by) = batch.add(page) {
@@ -157,16 +161,15 @@ impl<S: Store> Reader<S> {
 
     /// Reads a page, however long the database takes to answer.
     async fn read(&mut self, head: Head, batch: &Assembly) -> Page {
-        let mut pause = Duration::from_millis(100);
+        let range = Range {
+            after: self.at,
+            horizon: head.horizon,
+            max_events: batch.room_events(),
+            max_bytes: batch.room_bytes(),
+        };
+        let mut pause = FIRST_RETRY_INTERVAL;
         loop {
-            let range = Range {
-                after: self.at,
-                horizon: head.horizon,
-                max_events: batch.room_events(),
-                max_bytes: batch.room_bytes(),
-                filter: Arc::clone(&self.filter),
-            };
-            match self.store.read(range).await {
+            match self.try_read(range).await {
                 Ok(page) => {
                     if let Some(lasted) = self.outage.ended() {
                         debug!(lasted_s = lasted.as_secs(), "outbox can be read again");
@@ -175,17 +178,22 @@ impl<S: Store> Reader<S> {
                 }
                 Err(error) => {
                     let reason = error.to_string();
-                    match self.outage.failed(&reason) {
-                        News::Started | News::Changed => {
-                            warn!(error = reason, "can't read the outbox")
-                        }
-                        News::Same => {}
+                    if self.outage.failed(&reason) != News::Same {
+                        warn!(error = reason, "can't read the outbox");
                     }
                     sleep(pause).await;
                     pause = (pause * 2).min(RETRY_INTERVAL);
                 }
             }
         }
+    }
+
+    async fn try_read(&mut self, range: Range) -> Result<Page, StoreError> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(self.store.reader(&self.filter).await?),
+        };
+        reader.read(range).await
     }
 }
 

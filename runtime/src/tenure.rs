@@ -73,7 +73,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         (self.saved, self.attempts) = (position, attempts);
         info!(sink = self.hold.lease.sink, %position, attempts, "cursor claimed");
         self.hold.until_stopped(sleep(retry_in)).await?;
-        let filter = Arc::new(self.of.sink.filter.clone());
+        let filter = self.of.sink.filter.clone();
         let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
         Ok(Feed::start(store, head, position, filter, self.limits()))
     }

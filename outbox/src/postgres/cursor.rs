@@ -45,6 +45,8 @@ pub enum Fence<T = ()> {
 /// A failed delivery, to be remembered across holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
+    /// How far the cursor may move all the same: a part may have been delivered.
+    pub up_to: Option<Position>,
     /// Failed deliveries in a row, this one counted.
     pub attempts: u32,
     /// How long to wait before the next one.
@@ -125,7 +127,8 @@ impl Database {
         Ok(saved)
     }
 
-    /// Remembers a failed delivery in a sink's cursor, which stays where it is.
+    /// Remembers a failed delivery in a sink's cursor, which moves only as far as the
+    /// failure says. It never moves back.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -138,8 +141,10 @@ impl Database {
         let sql = self.schema().sql(
             "update {schema}.outbox_cursors
              set attempts = $3, next_retry_at = {schema}.compute_now() + $4,
-                 last_error_kind = $5, last_error = $6, updated_at = {schema}.compute_now()
-             where stream = 'outbox' and consumer = $1 and token = $2",
+                 last_error_kind = $5, last_error = $6, updated_at = {schema}.compute_now(),
+                 txid = coalesce($7, txid), seq = coalesce($8, seq)
+             where stream = 'outbox' and consumer = $1 and token = $2
+                 and ($7 is null or (txid, seq) <= ($7, $8))",
         );
         let query = sqlx::query(sql)
             .bind(consumer(sink))
@@ -147,7 +152,9 @@ impl Database {
             .bind(i32::try_from(failure.attempts).unwrap_or(i32::MAX))
             .bind(interval(failure.retry_in))
             .bind(storable(failure.kind))
-            .bind(storable(failure.error));
+            .bind(storable(failure.error))
+            .bind(failure.up_to.map(|position| position.txid))
+            .bind(failure.up_to.map(|position| position.seq));
         let mut checkout = self.checkout().await?;
         let done = self
             .within(query.execute(&mut *checkout))

@@ -55,11 +55,17 @@ impl Database {
     ) -> Result<Option<Lease>, DatabaseError> {
         // One reading of the clock serves the whole statement; a statement that
         // waited for a row lock could only make a lease look a little shorter.
+        // A worker in waiting asks every second: the look before the insert keeps
+        // that free of row locks, and so of transaction ids.
         let sql = self.schema().sql(
             "insert into {schema}.leases as lease
                  (name, holder, token, acquired_at, renewed_at, expires_at)
              select $1, $2, 1, moment, moment, moment + $3
              from (select {schema}.compute_now() as moment offset 0) as clock
+             where not exists (
+                 select from {schema}.leases
+                 where name = $1 and holder <> $2 and expires_at > moment
+             )
              on conflict (name) do update set
                  holder = excluded.holder,
                  token = lease.token + 1,

@@ -28,6 +28,8 @@ pub struct Page {
     pub end: Position,
     /// Whether nothing more was there below the horizon.
     pub exhausted: bool,
+    /// Whether it ended because another event would have been too much for it.
+    pub full: bool,
     /// The sum of the payloads' lengths in bytes.
     pub payload_bytes: usize,
     /// The rows that were looked at, with those that the filter left out.

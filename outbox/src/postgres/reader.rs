@@ -133,6 +133,7 @@ impl Reader {
                 events: Vec::new(),
                 end: request.after,
                 exhausted: true,
+                full: false,
                 payload_bytes: 0,
                 rows_scanned: 0,
             });
@@ -163,6 +164,7 @@ impl Reader {
             events,
             end,
             exhausted,
+            full: walk.full,
             rows_scanned: walk.rows,
         })
     }

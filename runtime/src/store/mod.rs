@@ -10,12 +10,9 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use outbox::{Filter, Position, Txid};
-
-pub use postgres::PostgresStore;
+use outbox::{Event, Filter, Position, Txid};
 
 use crate::settings::Start;
-use outbox::Event;
 
 /// The outbox, the leases and the cursors.
 ///
@@ -23,11 +20,17 @@ use outbox::Event;
 /// Each call returns within a deadline of its own, in an outage too. Dropping a
 /// call midway is allowed and leaves nothing half done behind for the next one.
 pub trait Store: Send + Sync + 'static {
+    /// What reads the outbox for one sink.
+    type Reader: Reader;
+
     /// Looks at the horizon and at the newest position below it.
     fn head(&self) -> impl Future<Output = Result<Head, StoreError>> + Send;
 
-    /// Reads events in order.
-    fn read(&self, range: Range) -> impl Future<Output = Result<Page, StoreError>> + Send;
+    /// Makes a reader of the events that pass a filter.
+    fn reader(
+        &self,
+        filter: &Filter,
+    ) -> impl Future<Output = Result<Self::Reader, StoreError>> + Send;
 
     /// Takes the sink's lease if it is free; its token is larger than all before.
     fn acquire(
@@ -70,6 +73,12 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
 }
 
+/// Reads the outbox in order for one sink.
+pub trait Reader: Send + 'static {
+    /// Reads the next page. The same contract as [`Store`]'s calls.
+    fn read(&mut self, range: Range) -> impl Future<Output = Result<Page, StoreError>> + Send;
+}
+
 /// How far reading may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
@@ -80,7 +89,7 @@ pub struct Head {
 }
 
 /// What to read: `(after, horizon)`, within limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Range {
     /// Events after this position.
     pub after: Position,
@@ -90,8 +99,6 @@ pub struct Range {
     pub max_events: usize,
     /// At most so many payload bytes, except that one event always fits.
     pub max_bytes: usize,
-    /// Only events that pass.
-    pub filter: std::sync::Arc<Filter>,
 }
 
 /// A run of events as it was read.
@@ -99,7 +106,7 @@ pub struct Range {
 pub struct Page {
     /// The events that passed the filter.
     pub events: Vec<Event>,
-    /// Everything up to here was looked at.
+    /// Everything up to here was looked at. Of no meaning at the horizon's end.
     pub end: Position,
     /// Why it ended there.
     pub ended_by: PageEnd,

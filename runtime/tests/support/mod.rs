@@ -11,7 +11,7 @@ use outbox_runtime::settings::{
     BatchOverrides, RetrySettings, SinkSettings, Start, WorkerSettings,
 };
 use outbox_runtime::store::{
-    Claim, Failure, Head, Lease, Owned, Page, PageEnd, Range, Store, StoreError,
+    Claim, Failure, Head, Lease, Owned, Page, PageEnd, Range, Reader, Store, StoreError,
 };
 use outbox_sinks::{Batch, Connector, Delivery, Session, Sink, SinkError, async_trait};
 use tokio::sync::watch;
@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The outbox of a test: every event of transaction `n` has position `(n, 1)`.
-#[derive(Debug, Default)]
-pub(crate) struct MemoryStore(Mutex<State>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryStore(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -76,6 +76,8 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
+    type Reader = MemoryReader;
+
     async fn head(&self) -> Result<Head, StoreError> {
         let state = self.up()?;
         let newest = state.events.last_key_value().map(|(position, _)| *position);
@@ -83,34 +85,8 @@ impl Store for MemoryStore {
         Ok(Head { horizon, newest })
     }
 
-    async fn read(&self, range: Range) -> Result<Page, StoreError> {
-        let mut state = self.up()?;
-        state.reads += 1;
-        let (mut events, mut bytes, mut end) = (Vec::new(), 0, range.after);
-        let mut ended_by = PageEnd::Horizon;
-        for (position, event) in &state.events {
-            if *position <= range.after || position.txid >= range.horizon {
-                continue;
-            }
-            if events.len() == range.max_events {
-                ended_by = PageEnd::Rows;
-                break;
-            }
-            bytes += event.payload().len();
-            if bytes > range.max_bytes && !events.is_empty() {
-                ended_by = PageEnd::Bytes;
-                break;
-            }
-            end = *position;
-            if range.filter.takes(event) {
-                events.push(event.clone());
-            }
-        }
-        Ok(Page {
-            events,
-            end,
-            ended_by,
-        })
+    async fn reader(&self, filter: &Filter) -> Result<MemoryReader, StoreError> {
+        Ok(MemoryReader(self.clone(), filter.clone()))
     }
 
     async fn acquire(
@@ -200,6 +176,40 @@ impl Store for MemoryStore {
         state.retry_at = Some(Instant::now() + failure.retry_in);
         state.last_error = Some(failure.error.clone());
         Ok(Owned::Yes)
+    }
+}
+
+pub(crate) struct MemoryReader(MemoryStore, Filter);
+
+impl Reader for MemoryReader {
+    async fn read(&mut self, range: Range) -> Result<Page, StoreError> {
+        let mut state = self.0.up()?;
+        state.reads += 1;
+        let (mut events, mut bytes, mut end) = (Vec::new(), 0, range.after);
+        let mut ended_by = PageEnd::Horizon;
+        for (position, event) in &state.events {
+            if *position <= range.after || position.txid >= range.horizon {
+                continue;
+            }
+            if events.len() == range.max_events {
+                ended_by = PageEnd::Rows;
+                break;
+            }
+            bytes += event.payload().len();
+            if bytes > range.max_bytes && !events.is_empty() {
+                ended_by = PageEnd::Bytes;
+                break;
+            }
+            end = *position;
+            if self.1.takes(event) {
+                events.push(event.clone());
+            }
+        }
+        Ok(Page {
+            events,
+            end,
+            ended_by,
+        })
     }
 }
 

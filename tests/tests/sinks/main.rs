@@ -1,0 +1,4 @@
+//! The sinks against real servers.
+
+mod kafka;
+mod nats;
