@@ -84,7 +84,7 @@ impl ConnectSettings {
                 ("lock_timeout", &timeout_ms),
                 ("idle_in_transaction_session_timeout", &timeout_ms),
                 // Fencing counts on a blocked statement seeing what it waited for.
-                ("default_transaction_isolation", "read\\ committed"),
+                ("default_transaction_isolation", "read committed"),
                 // Every statement of ours walks an index: stale statistics shall not
                 // talk the planner into sorting a backlog, nor into compiling the plan.
                 ("enable_seqscan", "off"),

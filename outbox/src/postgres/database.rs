@@ -107,12 +107,9 @@ impl Database {
             Ok(result) => result.map_err(Into::into),
             Err(_) => Err(DatabaseError::timed_out(limit)),
         };
-        result.inspect_err(|error| {
-            if error.kind() == DatabaseErrorKind::Unreachable {
-                // What broke this connection has broken the idle ones as well.
-                self.shared.idle().clear();
-            }
-        })
+        // What broke this connection may have broken the idle ones as well: a server
+        // that went away, or a table that changed under their prepared statements.
+        result.inspect_err(|_| self.shared.idle().clear())
     }
 }
 

@@ -65,7 +65,8 @@ pub struct PageRequest {
 pub struct Reader {
     database: Database,
     filter: Filter,
-    statement: &'static str,
+    /// `None` after an error: the table may have changed.
+    statement: Option<&'static str>,
     pace: Pace,
 }
 
@@ -76,29 +77,34 @@ impl Database {
     /// [`DatabaseError`]; also if there is no outbox, or its payload column is
     /// not `jsonb`, `json`, `text` or `bytea`.
     pub async fn reader(&self, filter: &Filter) -> Result<Reader, DatabaseError> {
+        Ok(Reader {
+            database: self.clone(),
+            filter: filter.clone(),
+            statement: Some(self.statement_for(filter).await?),
+            pace: Pace::unknown(),
+        })
+    }
+
+    /// The statement that reads what `filter` takes from the table as it is.
+    async fn statement_for(&self, filter: &Filter) -> Result<&'static str, DatabaseError> {
         let payload = self
             .payload_type()
             .await
             .map_err(|error| error.while_doing("look at the outbox's payload column"))?;
+        if !matches!(payload.as_str(), "jsonb" | "json" | "text" | "bytea") {
+            return Err(DatabaseError::misconfigured(format!(
+                "the outbox's payload column is {payload}: it must be jsonb, json, text or bytea"
+            )));
+        }
         // On `json`, ->> fails for the whole statement at a \u0000: tenants are
         // told apart in memory there, as they are for text.
-        let statement = match (payload.as_str(), filter.tenants.is_empty()) {
-            _ if filter.takes_all() => EVERYTHING,
-            ("jsonb", false) => BY_TYPE_AND_TENANT,
-            ("jsonb" | "json" | "text" | "bytea", _) => BY_TYPE,
-            _ => EVERYTHING,
-        };
-        match payload.as_str() {
-            "jsonb" | "json" | "text" | "bytea" => Ok(Reader {
-                database: self.clone(),
-                filter: filter.clone(),
-                statement,
-                pace: Pace::unknown(),
-            }),
-            other => Err(DatabaseError::misconfigured(format!(
-                "the outbox's payload column is {other}: it must be jsonb, json, text or bytea"
-            ))),
-        }
+        Ok(if filter.takes_all() {
+            EVERYTHING
+        } else if payload == "jsonb" && !filter.tenants.is_empty() {
+            BY_TYPE_AND_TENANT
+        } else {
+            BY_TYPE
+        })
     }
 
     async fn payload_type(&self) -> Result<String, DatabaseError> {
@@ -138,14 +144,20 @@ impl Reader {
                 rows_scanned: 0,
             });
         }
+        let statement = match self.statement.take() {
+            Some(statement) => statement,
+            None => self.database.statement_for(&self.filter).await?,
+        };
         let limit = self.pace.rows(request.max_events, request.max_bytes);
+        let query = self.query(statement, &request, limit);
         let mut walk = Walk::default();
         let mut checkout = self.database.checkout().await?;
         let complete = self
             .database
-            .within(walk.run(&mut checkout, self.query(&request, limit), &request))
+            .within(walk.run(&mut checkout, query, &request))
             .await
             .map_err(|error| error.while_doing("read the outbox"))?;
+        self.statement = Some(statement);
         if complete {
             checkout.release();
         }
@@ -169,13 +181,18 @@ impl Reader {
         })
     }
 
-    fn query(&self, request: &PageRequest, limit: u64) -> Query<'static, Postgres, PgArguments> {
-        let query = sqlx::query(self.database.schema().sql(self.statement))
+    fn query(
+        &self,
+        statement: &'static str,
+        request: &PageRequest,
+        limit: u64,
+    ) -> Query<'static, Postgres, PgArguments> {
+        let query = sqlx::query(self.database.schema().sql(statement))
             .bind(request.after.txid)
             .bind(request.after.seq)
             .bind(request.horizon)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX));
-        if self.statement == EVERYTHING {
+        if statement == EVERYTHING {
             return query;
         }
         let mut patterns: Vec<_> = self.filter.types.iter().map(|one| one.to_like()).collect();
@@ -183,7 +200,7 @@ impl Reader {
             patterns.push("%".to_owned());
         }
         let query = query.bind(patterns);
-        if self.statement == BY_TYPE {
+        if statement == BY_TYPE {
             return query;
         }
         query.bind(self.filter.tenants.clone())
