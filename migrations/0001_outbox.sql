@@ -162,12 +162,14 @@ from public;
 
 -- How far each consumer of a stream has come, and what must survive a change of
 -- worker. `token` is the lease's under which the row was last claimed: a save
--- under another one changes nothing.
+-- under another one changes nothing. A position means something only in the
+-- cluster that it comes from: a copied database is noticed by system_identifier.
 create table outbox_cursors (
     stream text not null,
     consumer text not null,
     txid xid8 not null,
     seq bigint not null,
+    system_identifier bigint not null default (pg_control_system()).system_identifier,
     token bigint not null,
     attempts integer not null default 0,
     next_retry_at timestamptz,

@@ -22,6 +22,9 @@ const MAX_ERROR_CHARS: usize = 2_000;
 pub struct Cursor {
     /// The last position that is done with.
     pub position: Position,
+    /// Whether the position is from another cluster, of which this database is a
+    /// copy: it means nothing here.
+    pub foreign: bool,
     /// Failed deliveries in a row of what comes next.
     pub attempts: u32,
     /// How long to wait before the next delivery.
@@ -79,11 +82,20 @@ impl Database {
              values ('outbox', $1, $2, $3, $4)
              on conflict (stream, consumer) do update set token = excluded.token
              where kept.token <= excluded.token
-             returning txid, seq, attempts,
-                 extract(epoch from next_retry_at - {schema}.compute_now())::float8,
+             returning txid, seq,
+                 system_identifier <> (pg_control_system()).system_identifier,
+                 attempts, extract(epoch from next_retry_at - {schema}.compute_now())::float8,
                  last_error_kind, last_error",
         );
-        type Row = (Txid, i64, i32, Option<f64>, Option<String>, Option<String>);
+        type Row = (
+            Txid,
+            i64,
+            bool,
+            i32,
+            Option<f64>,
+            Option<String>,
+            Option<String>,
+        );
         let query = sqlx::query_as(sql)
             .bind(consumer(sink))
             .bind(start.txid)
@@ -95,11 +107,12 @@ impl Database {
             .await
             .map_err(|error| error.while_doing("claim a cursor"))?;
         checkout.release();
-        let Some((txid, seq, attempts, wait, last_error_kind, last_error)) = row else {
+        let Some((txid, seq, foreign, attempts, wait, last_error_kind, last_error)) = row else {
             return Ok(Fence::Fenced);
         };
         Ok(Fence::Held(Cursor {
             position: Position { txid, seq },
+            foreign,
             attempts: u32::try_from(attempts).unwrap_or(0),
             retry_in: wait.and_then(seconds_left),
             last_error_kind,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{ConnectSettings, Database, DatabaseErrorKind, Filter, Position};
+use outbox::{ConnectSettings, Database, DatabaseErrorKind, Fence, Filter, Position};
 use outbox_tests::servers::{Mode, Postgres, PostgresVersion, Proxy, Shutdown, shared};
 use tokio::time::{Instant, timeout};
 
@@ -177,4 +177,44 @@ async fn a_missing_database_is_named() {
     let error = Database::connect(&settings).await.unwrap_err();
     assert_eq!(error.kind(), DatabaseErrorKind::Misconfigured);
     assert!(error.to_string().contains("`nowhere`"), "{error}");
+}
+
+#[tokio::test]
+async fn every_use_can_be_spawned() {
+    fn spawnable(_: impl Send + 'static) {}
+    let outbox = Outbox::new(PostgresVersion::Newest).await;
+    let database = outbox.database.clone();
+    spawnable(async move {
+        let head = database.head().await.unwrap();
+        let mut reader = database.reader(&Filter::default()).await.unwrap();
+        reader
+            .read(request(Position::BEGINNING, head))
+            .await
+            .unwrap();
+        let lease = database
+            .acquire_lease("x", "me", Duration::ZERO)
+            .await
+            .unwrap()
+            .unwrap();
+        drop(
+            database
+                .claim_cursor("x", &lease, head.end())
+                .await
+                .unwrap(),
+        );
+        assert_eq!(
+            database.save_cursor("x", &lease, head.end()).await.unwrap(),
+            Fence::Held(())
+        );
+        database.cursors().await.unwrap()
+    });
+    let mut application = outbox.application().await;
+    let publisher = outbox.publisher();
+    spawnable(async move {
+        publisher
+            .publish(&mut application, crate::fixture::event("s"))
+            .await
+    });
+    let settings = outbox.settings.clone();
+    spawnable(async move { outbox::migrate(&settings).await });
 }

@@ -246,3 +246,17 @@ async fn a_wait_that_is_over_is_none() {
     })
     .await;
 }
+
+/// A23.
+#[tokio::test]
+async fn a_cursor_from_another_cluster_is_known_as_such() {
+    on_each_postgres(async |outbox| {
+        let one = lease(&outbox, "one").await;
+        assert!(!held(claim(&outbox, &one).await).foreign);
+        outbox
+            .run("update {s}.outbox_cursors set system_identifier = 1")
+            .await;
+        assert!(held(claim(&outbox, &one).await).foreign);
+    })
+    .await;
+}

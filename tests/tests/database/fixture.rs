@@ -124,6 +124,17 @@ impl Outbox {
         }
     }
 
+    /// Waits until all that was committed before this call can be read.
+    pub async fn head_after_now(&self) -> Head {
+        let mut connection = self.application().await;
+        let (txid,): (String,) = sqlx::query_as("select pg_current_xact_id()::text")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        self.head_after(Position::new(txid.parse().unwrap(), 0))
+            .await
+    }
+
     pub async fn reader(&self, filter: &Filter) -> Reader {
         self.database.reader(filter).await.unwrap()
     }

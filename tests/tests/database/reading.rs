@@ -236,7 +236,7 @@ async fn a_time_of_infinity_disturbs_neither_reading_nor_status() {
             outbox
                 .run("insert into {s}.outbox_cursors (stream, consumer, txid, seq, token) values ('outbox', 'sink:a', '0', 0, 0) on conflict do nothing")
                 .await;
-            outbox.head_after(outbox.database.head().await.unwrap().end()).await;
+            outbox.head_after_now().await;
             outbox.database.cursors().await.unwrap();
         }
     })
