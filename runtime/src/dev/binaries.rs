@@ -58,7 +58,9 @@ impl Binaries {
         self.major
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    /// The folder that holds them.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 

@@ -40,6 +40,12 @@ impl Progress {
         }
     }
 
+    /// Sets the clock back to zero.
+    pub(super) fn restart(&mut self) {
+        self.started = Instant::now();
+        self.reference = (self.started, Figures::default());
+    }
+
     /// How often [`Progress::show`] should be called.
     pub(super) const fn interval(&self) -> Duration {
         if self.terminal { REDRAW } else { PLAIN }

@@ -94,7 +94,11 @@ impl Publisher {
                 () = self.pace.wait(count) => {}
             }
             let mut events = self.sample.events(count);
-            let held_back = if self.patient { events.split_off(count / 2) } else { Vec::new() };
+            let held_back = if self.patient {
+                events.split_off(count / 2)
+            } else {
+                Vec::new()
+            };
             self.transaction(&events, &held_back).await?;
         }
         // Saying goodbye is a courtesy; the server ends soon anyway.

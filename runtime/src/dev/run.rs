@@ -56,8 +56,9 @@ pub async fn run(options: &DevOptions, stop: &CancellationToken) -> Result<Summa
     let binaries = Binaries::find(&options.lookup)?;
     let mut progress = Progress::start();
     progress.say(&format!(
-        "starting Postgres {} in {}",
+        "starting Postgres {} (of {}) in {}",
         binaries.major(),
+        binaries.folder().display(),
         options.dir.display()
     ));
     let mut server = match Server::start(&options.dir, &binaries, stop).await {
@@ -178,6 +179,7 @@ impl Run {
         stop: &CancellationToken,
         progress: &mut Progress,
     ) -> Result<(), DevError> {
+        progress.restart();
         let load_stop = CancellationToken::new();
         let load = Load {
             url,

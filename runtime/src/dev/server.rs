@@ -61,12 +61,12 @@ impl Server {
         let account = Account::for_server()?;
         let folder = Folder::take(dir, account)?;
         let mut notes = Vec::new();
-        if let Some(data) = folder.earlier_data() {
-            if let Some(pid) = leftover::stop(&data).await? {
-                notes.push(format!(
-                    "stopped the server that an earlier run left behind (process {pid})"
-                ));
-            }
+        if let Some(data) = folder.earlier_data()
+            && let Some(pid) = leftover::stop(&data).await?
+        {
+            notes.push(format!(
+                "stopped the server that an earlier run left behind (process {pid})"
+            ));
         }
         folder.discard();
         match folder.found(binaries.major()) {
