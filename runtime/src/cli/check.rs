@@ -26,9 +26,18 @@ pub(super) struct Check {
 /// One line of the result.
 struct Finding {
     what: String,
-    /// What is wrong, and how the process shall end for it.
+    /// What is wrong and what to do about it, and how the process shall end for it.
     wrong: Option<(Status, String)>,
-    advice: String,
+}
+
+impl Finding {
+    fn cells(&self) -> [String; 3] {
+        let (result, wrong) = match &self.wrong {
+            None => ("ok", ""),
+            Some((_, wrong)) => ("failed", wrong.as_str()),
+        };
+        [self.what.clone(), result.to_owned(), wrong.to_owned()]
+    }
 }
 
 impl Check {
@@ -42,21 +51,8 @@ impl Check {
             return Ok(());
         }
         let findings = findings(config).await?;
-        let rows: Vec<_> = findings
-            .iter()
-            .map(|finding| {
-                let state = finding
-                    .wrong
-                    .as_ref()
-                    .map_or("ok", |(_, wrong)| wrong.as_str());
-                [
-                    finding.what.clone(),
-                    state.to_owned(),
-                    finding.advice.clone(),
-                ]
-            })
-            .collect();
-        table::write(out, ["CHECK", "RESULT", "ADVICE"], &rows)?;
+        let rows: Vec<_> = findings.iter().map(Finding::cells).collect();
+        table::write(out, ["CHECK", "RESULT", "WHAT IS WRONG"], &rows)?;
         let wrong = findings.iter().filter_map(|finding| finding.wrong.as_ref());
         let statuses: Vec<_> = wrong.map(|(status, _)| *status).collect();
         match statuses.iter().min() {
@@ -105,7 +101,6 @@ async fn tables(settings: &ConnectSettings) -> Vec<Finding> {
     let finding = |what: &str, failure: Option<Failure>| Finding {
         what: what.to_owned(),
         wrong: failure.map(|failure| (failure.status(), failure.to_string())),
-        advice: String::new(),
     };
     match database::require_current(settings).await {
         Ok(()) => vec![finding("database", None), finding("tables", None)],
@@ -118,20 +113,19 @@ async fn tables(settings: &ConnectSettings) -> Vec<Finding> {
 
 async fn probe(sink: ConfiguredSink) -> Finding {
     let what = format!("sink {} ({})", sink.settings.name, sink.kind);
-    let (wrong, advice) = match tokio::time::timeout(PROBE_TIMEOUT, sink.connector.probe()).await {
-        Ok(Ok(())) => (None, None),
-        Ok(Err(error)) => (
-            Some(format!("{}: {}", error.kind(), error.chain())),
-            error.advice().map(str::to_owned),
-        ),
-        Err(_) => (
-            Some(format!("no answer within {}s", PROBE_TIMEOUT.as_secs())),
-            None,
-        ),
+    let wrong = match tokio::time::timeout(PROBE_TIMEOUT, sink.connector.probe()).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => {
+            let wrong = format!("{}: {}", error.kind(), error.chain());
+            Some(match error.advice() {
+                Some(advice) => format!("{wrong}; {advice}"),
+                None => wrong,
+            })
+        }
+        Err(_) => Some(format!("no answer within {}s", PROBE_TIMEOUT.as_secs())),
     };
     Finding {
         what,
         wrong: wrong.map(|wrong| (Status::Destination, wrong)),
-        advice: advice.unwrap_or_default(),
     }
 }

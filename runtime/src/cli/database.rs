@@ -7,7 +7,9 @@ use super::exit::{Failure, Status};
 /// Connects, and refuses tables of another version than this program's.
 pub(super) async fn require_current(settings: &ConnectSettings) -> Result<(), Failure> {
     let mut connection = settings.open().await?;
-    let state = schema_state(&mut connection, &settings.schema).await?;
+    let state = schema_state(&mut connection, &settings.schema)
+        .await
+        .map_err(|error| Failure::from(error).while_doing("look at the outbox's migrations"))?;
     match advice(state, &settings.schema) {
         None => Ok(()),
         Some(message) => Err(Failure::new(Status::Schema, message)),

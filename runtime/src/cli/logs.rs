@@ -8,7 +8,9 @@ use crate::config::{Environment, Log, LogFormat};
 
 /// Starts logging as configured. A second call changes nothing.
 pub(super) fn start(log: &Log) {
-    let filter = EnvFilter::try_new(&log.filter).expect("the configuration was checked");
+    // The driver passes the server's notices on as INFO; a directive for it still counts.
+    let directives = format!("sqlx=warn,{}", log.filter);
+    let filter = EnvFilter::try_new(directives).expect("the configuration was checked");
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);

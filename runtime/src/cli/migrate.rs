@@ -95,3 +95,22 @@ impl From<MigrateError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outbox::Schema;
+
+    #[test]
+    fn the_guide_shows_the_grants_as_they_are() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operate.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        let schema = Schema::default();
+        for grants in [
+            publisher_grants(&schema, "app"),
+            worker_grants(&schema, "sinks"),
+        ] {
+            assert!(guide.contains(&grants), "{grants}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod init;
 mod logs;
 mod migrate;
 mod publish;
+mod results;
 mod run;
 mod signals;
 mod source;
@@ -26,6 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::Registry;
 use exit::Failure;
+use results::Results;
 use source::Source;
 
 /// Ships committed events from the outbox table of a Postgres to where they are needed
@@ -91,7 +93,7 @@ pub fn main(registry: Registry) -> ExitCode {
 
 impl Command {
     async fn run(self, source: &Source) -> Result<(), Failure> {
-        let out = &mut io::stdout();
+        let out = &mut Results(io::stdout());
         let result = match self {
             Self::Run(_) => Box::pin(run::run(source)).await,
             #[cfg(feature = "file")]

@@ -21,6 +21,12 @@ pub(super) struct ShowStatus {
     json: bool,
 }
 
+/// The JSON as a whole.
+#[derive(Debug, Serialize)]
+struct Report {
+    sinks: Vec<Row>,
+}
+
 /// A sink as the table and the JSON show it.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -82,8 +88,8 @@ impl ShowStatus {
         let cursors = Database::lazy(&settings).cursors().await?;
         let rows = rows(&config.sinks, cursors);
         if self.json {
-            let sinks = serde_json::json!({ "sinks": rows });
-            writeln!(out, "{sinks:#}")?;
+            let report = serde_json::to_string_pretty(&Report { sinks: rows });
+            writeln!(out, "{}", report.map_err(anyhow::Error::new)?)?;
         } else {
             let head = [
                 "SINK",

@@ -82,10 +82,22 @@ fn explain(error: &Error, value: &Value<'_>) -> String {
     if let Some(expected) = message.strip_prefix("wanted ") {
         return format!("expected {expected}, found {found}");
     }
-    match value.get_ref().as_str() {
-        // An error of the setting's own type may quote the value.
-        Some(text) if !text.is_empty() => message.replace(text, "…"),
-        _ => message.to_owned(),
+    // An error of the setting's own type may quote the value, or an element of it.
+    let mut texts = Vec::new();
+    collect_texts(value.get_ref(), &mut texts);
+    texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    let hide = |message: String, text: &&str| message.replace(*text, "…");
+    texts.iter().fold(message.to_owned(), hide)
+}
+
+/// Every text within a value, except those too short to hide anything.
+fn collect_texts<'v>(value: &'v DeValue<'_>, texts: &mut Vec<&'v str>) {
+    texts.extend(value.as_str().filter(|text| text.len() > 2));
+    for element in value.as_array().into_iter().flatten() {
+        collect_texts(element.get_ref(), texts);
+    }
+    for element in value.as_table().into_iter().flat_map(DeTable::values) {
+        collect_texts(element.get_ref(), texts);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox_sinks::settings::Secret;
-use outbox_sinks::{Connector, Delivery, Problems as KindProblems, SinkKind, from_fn};
+use outbox_sinks::{Connector, Delivery, Problems as KindProblems, SinkKind, Template, from_fn};
 use serde::Deserialize;
 
 use super::*;
@@ -23,6 +23,8 @@ struct Settings {
     tls: Tls,
     #[serde(default)]
     options: BTreeMap<String, String>,
+    #[serde(default)]
+    routes: Vec<Template>,
 }
 
 #[derive(Default, Deserialize)]
@@ -298,6 +300,7 @@ fn no_message_repeats_a_value() {
         "[sinks.a.carrier]\naddress = { hunter2 = \"hunter2\" }",
         "[sinks.a]\nretry = \"hunter2\"\nevents = [\"hunter2\"]\ndelivery_timeout = \"hunter2\"\nstart = \"hunter2\"\nbatch = { max_bytes = \"hunter2\", max_events = \"hunter2\" }",
         "[log]\nfilter = \"hunter2=hunter2=\"\nformat = \"hunter2\"",
+        "[sinks.a.carrier]\naddress = \"x\"\nroutes = [\"a\", \"{hunter2\", \"hunter2\"]",
         "[sinks.a.carrier]\ntoken = 'hunter2",
         "[sinks.a.carrier]\ntoken = hunter2",
         "[sinks.a.carrier]\naddress = \"x\"\ntls = { pin = \"hunter2\" }",
