@@ -40,6 +40,7 @@ fn held(claim: Fence<Cursor>) -> Cursor {
 }
 
 const FAILURE: Failure<'_> = Failure {
+    up_to: None,
     attempts: 3,
     retry_in: TTL,
     kind: "unavailable",

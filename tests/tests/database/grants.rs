@@ -124,6 +124,7 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
             .unwrap();
         assert!(matches!(claim, Fence::Held(_)));
         let failure = Failure {
+            up_to: None,
             attempts: 1,
             retry_in: ttl,
             kind: "unavailable",
