@@ -1,3 +1,5 @@
 //! The sinks against real servers.
 
+mod kafka;
+mod nats;
 mod s3;
