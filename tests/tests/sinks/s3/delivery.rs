@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox::{Event, Position};
-use outbox_sinks::{Batch, Connector, Delivery, ErrorKind, Verdict};
+use outbox_sinks::{Batch, Delivery, ErrorKind, Verdict};
 use outbox_tests::servers::S3;
 use serde_json::{Value, json};
 
