@@ -1,0 +1,38 @@
+# What people and CI have in common. `make` alone lists it.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-servers build lint fmt clean
+
+help: ## Lists what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Ships sample events from a Postgres of its own to a file, for 20 seconds
+	@scripts/setup-build
+	@scripts/setup-postgres
+	cargo build --release --locked -p outbox-runtime --bin sinks
+	@mkdir -p target/demo
+	$(TARGET)/release/sinks dev --for 20s --output target/demo/events.ndjson
+
+test: ## Runs all tests against real servers, which it installs if need be
+	@scripts/setup-build
+	@scripts/setup-test-servers
+	@scripts/run-tests
+
+test-servers: ## Installs the servers that the tests start, and lists them
+	@scripts/setup-test-servers
+
+build: ## Builds the binary `sinks`, optimised
+	@scripts/setup-build
+	cargo build --release --locked -p outbox-runtime --bin sinks
+
+lint: ## Checks format, lints, documentation and scripts
+	@scripts/setup-build
+	@scripts/run-lints
+
+fmt: ## Formats the code
+	cargo fmt --all
+
+clean: ## Removes what was built; the servers for tests stay
+	cargo clean
