@@ -5,6 +5,11 @@
     clippy::disallowed_methods,
     reason = "a test's runtime ends with the test, and every task of it"
 )]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, also in the functions that its tests share"
+)]
 
 mod kafka;
 mod lifetime;
