@@ -84,8 +84,8 @@ async fn a_cut_ends_what_is_open_and_nothing_else() {
     let (proxy, mut stream, _reports) = start().await;
     proxy.cut();
     assert_eq!(
-        stream.read(&mut [0; 8]).await.unwrap(),
-        0,
+        rest(&mut stream).await.unwrap(),
+        b"",
         "an open connection is closed"
     );
     let mut next = TcpStream::connect(proxy.addr()).await.unwrap();
@@ -109,10 +109,7 @@ async fn refuse_closes_open_and_new_connections() {
 async fn reset_resets() {
     let (proxy, mut stream, _reports) = start().await;
     proxy.set(Mode::Reset);
-    let error = stream
-        .read(&mut [0; 8])
-        .await
-        .expect_err("a reset is an error");
+    let error = rest(&mut stream).await.expect_err("a reset is an error");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
