@@ -1,6 +1,8 @@
 //! Memory is bounded in bytes, whatever the payloads: measured in a process of
 //! its own, by what the kernel says.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
 #[path = "../database/fixture.rs"]
 #[allow(
     dead_code,
