@@ -2,6 +2,8 @@
 //! its own, by what the kernel says.
 #![cfg(test)]
 
+#![expect(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
 #[path = "../database/fixture.rs"]
 #[allow(
     dead_code,
