@@ -52,6 +52,15 @@ impl Position {
             seq,
         }
     }
+
+    /// The last place before a transaction, whether or not an event is there.
+    #[must_use]
+    pub const fn before(txid: Txid) -> Self {
+        Self {
+            txid: Txid(txid.0.saturating_sub(1)),
+            seq: i64::MAX,
+        }
+    }
 }
 
 impl fmt::Display for Position {

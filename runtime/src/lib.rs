@@ -1,3 +1,25 @@
-//! The runtime of Outbox Sinks: one loop per sink under its own lease.
+//! The runtime of Outbox Sinks: one loop per sink, under a lease of its own.
+//!
+//! Read in this order: [`worker`], [`dispatch`] (the loop on one screen), `tenure`
+//! (its actions), [`decide`] (what to do next, pure), [`feed`] (reading ahead),
+//! [`head`], [`keeper`], [`store`] (what the loop needs of the database); then
+//! [`config`] and [`cli`], which put it to use.
 
+pub mod attempt;
+pub mod cli;
+pub mod config;
+pub mod decide;
+#[cfg(feature = "file")]
+pub mod dev;
+pub mod dispatch;
+pub mod feed;
+pub mod head;
+mod hold;
+pub mod keeper;
+mod outage;
 pub mod settings;
+pub mod store;
+mod tenure;
+pub mod worker;
+
+pub use config::Registry;

@@ -76,6 +76,15 @@ impl Template {
         }
     }
 
+    /// The text before the first field: what every rendering begins with.
+    #[must_use]
+    pub fn literal_prefix(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text,
+            Some(Part::Field { .. }) | None => "",
+        }
+    }
+
     /// The text for one event.
     ///
     /// # Errors

@@ -1,1 +1,30 @@
-//! Sink `file`.
+//! Sinks `file` and `stdout`: one event a line (NDJSON).
+//!
+//! ```toml
+//! [sinks.archive.file]
+//! path = "/var/lib/outbox/events.ndjson"
+//!
+//! [sinks.debug.stdout]
+//! format = "cloudevents"
+//! ```
+//!
+//! A file's event counts as delivered once it is synced to disk. The file holds whole
+//! lines only: a batch is written to its end or taken back, and what a crash tore is
+//! repaired when the file is opened. An advisory lock keeps a second writer away, and
+//! a file that was moved or deleted is noticed before the next batch.
+//!
+//! Does not rotate, compress or partition: that is for logrotate, or for the sink `s3`.
+//!
+//! Reading order: `config` (the settings), `lines` (a batch as lines), `tail` (what a
+//! crash may have left), `target` (the open file), `sink` and `stdout` (the sinks),
+//! `classify` (what an I/O error means).
+
+mod classify;
+mod config;
+mod lines;
+mod sink;
+mod stdout;
+mod tail;
+mod target;
+
+pub use config::{File, FileSettings, Stdout, StdoutSettings};

@@ -1,0 +1,40 @@
+//! Everything that speaks SQL, in reading order.
+//!
+//! Publishing happens on the application's connection; all the rest goes through
+//! [`Database`], where every use of a connection has a deadline.
+
+mod schema;
+mod xid8;
+
+mod publish;
+mod rules;
+
+mod grants;
+mod migrate;
+
+mod connect;
+mod database;
+mod error;
+
+mod head;
+mod pace;
+mod page;
+mod reader;
+
+mod cursor;
+mod lease;
+mod status;
+
+pub use connect::ConnectSettings;
+pub use cursor::{Cursor, Failure, Fence};
+pub use database::Database;
+pub use error::{DatabaseError, DatabaseErrorKind};
+pub use grants::{grant, publisher_grants, worker_grants};
+pub use head::Head;
+pub use lease::{Lease, LeaseHolder, sink_lease};
+pub use migrate::{MigrateError, SchemaState, migrate, schema_state};
+pub use page::Page;
+pub use publish::{NewEvent, PublishError, Published, Publisher, publish, publish_many};
+pub use reader::{PageRequest, Reader};
+pub use schema::{InvalidSchema, Schema};
+pub use status::{CursorStatus, MAX_COUNTED_LAG};

@@ -1,0 +1,59 @@
+//! Values that have the right type and are wrong all the same.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::document::Document;
+use super::key::Key;
+
+/// Reports a duration outside of its limits.
+pub(super) fn duration(
+    document: &mut Document<'_>,
+    key: &Key,
+    value: Duration,
+    limits: RangeInclusive<Duration>,
+) {
+    let shown = |limit: &Duration| humantime::format_duration(*limit).to_string();
+    if !limits.contains(&value) {
+        let (least, most) = (shown(limits.start()), shown(limits.end()));
+        document.report(key, format!("must be between {least} and {most}"));
+    }
+}
+
+/// Reports a number outside of its limits.
+pub(super) fn number<N: PartialOrd + fmt::Display>(
+    document: &mut Document<'_>,
+    key: &Key,
+    value: &N,
+    limits: &RangeInclusive<N>,
+) {
+    if !limits.contains(value) {
+        let (least, most) = (limits.start(), limits.end());
+        document.report(key, format!("must be between {least} and {most}"));
+    }
+}
+
+/// Whether a text can be the name of a sink or a worker's lease: it becomes part of
+/// rows, metrics and, for some destinations, of names there.
+pub(super) fn is_name(text: &str) -> bool {
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.len() <= 63
+        && text.starts_with(lower)
+        && text.chars().all(|c| lower(c) || c == '_' || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_lower_case_and_short() {
+        for good in ["a", "9", "orders-v2_x", &"a".repeat(63)] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", "-a", "_a", "A", "a.b", "a b", "é", &"a".repeat(64)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}

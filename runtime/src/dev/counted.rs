@@ -1,0 +1,67 @@
+//! A connector around another that counts what was delivered, for the progress line
+//! and for knowing when everything is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use outbox_sinks::{Batch, BatchLimits, Connector, Delivery, Session, Sink, SinkError, Verdict};
+
+/// Counts the events that a sink reported as delivered.
+#[derive(Debug)]
+pub(super) struct Counted {
+    inner: Box<dyn Connector>,
+    delivered: Arc<AtomicU64>,
+}
+
+impl Counted {
+    /// Wraps a connector; `delivered` grows with every delivery.
+    pub(super) fn new(inner: Box<dyn Connector>, delivered: Arc<AtomicU64>) -> Self {
+        Self { inner, delivered }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Connector for Counted {
+    async fn probe(&self) -> Result<(), SinkError> {
+        self.inner.probe().await
+    }
+
+    async fn open(&self, session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+        Ok(Box::new(CountedSink {
+            inner: self.inner.open(session).await?,
+            delivered: Arc::clone(&self.delivered),
+        }))
+    }
+
+    fn batch_limits(&self) -> BatchLimits {
+        self.inner.batch_limits()
+    }
+}
+
+struct CountedSink {
+    inner: Box<dyn Sink>,
+    delivered: Arc<AtomicU64>,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Sink for CountedSink {
+    async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        let delivery = self.inner.deliver(batch).await?;
+        let count = match &delivery {
+            Delivery::All => batch.len(),
+            Delivery::Each(verdicts) => verdicts
+                .iter()
+                .filter(|verdict| **verdict == Verdict::Delivered)
+                .count(),
+        };
+        self.delivered.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(delivery)
+    }
+
+    async fn close(&mut self) -> Result<(), SinkError> {
+        self.inner.close().await
+    }
+}

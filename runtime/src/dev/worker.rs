@@ -1,0 +1,63 @@
+//! The real worker, as `sinks run` has it, with one sink: the output file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use outbox::{ConnectSettings, Database};
+use outbox_sinks::file::{File, FileSettings};
+use outbox_sinks::{Connector, Encoder, Format, SinkKind};
+use tokio_util::sync::CancellationToken;
+
+use super::DevError;
+use super::counted::Counted;
+use crate::settings::{BatchOverrides, RetrySettings, SinkSettings, Start, WorkerSettings};
+
+/// Migrates the database and connects to it.
+pub(super) async fn database(url: &str) -> Result<Database, DevError> {
+    let mut settings = ConnectSettings::new(url.to_owned());
+    "sinks dev".clone_into(&mut settings.application_name);
+    outbox::migrate(&settings)
+        .await
+        .map_err(DevError::database("migrate"))?;
+    Database::connect(&settings)
+        .await
+        .map_err(DevError::database("connect"))
+}
+
+/// Delivers to `output` until `stop` is cancelled; `delivered` counts the events.
+pub(super) async fn run(
+    database: Database,
+    output: &Path,
+    delivered: Arc<AtomicU64>,
+    stop: CancellationToken,
+) {
+    let file = FileSettings {
+        path: output.to_owned(),
+        sync: true,
+        format: Format::Native,
+        source: Encoder::DEFAULT_SOURCE.to_owned(),
+    };
+    let file = File::connector("dev", file).expect("a native file with a path has no problems");
+    let sink = SinkSettings {
+        name: "dev".to_owned(),
+        filter: outbox::Filter::default(),
+        start: Start::Beginning,
+        batch: BatchOverrides::default(),
+        retry: RetrySettings::default(),
+        delivery_timeout: Duration::from_secs(30),
+    };
+    let sink: (SinkSettings, Box<dyn Connector>) = (sink, Box::new(Counted::new(file, delivered)));
+    crate::worker::run(Arc::new(database), worker_settings(), vec![sink], stop).await;
+}
+
+fn worker_settings() -> WorkerSettings {
+    WorkerSettings {
+        holder: format!("dev-{}", std::process::id()),
+        lease_ttl: Duration::from_secs(30),
+        shutdown_timeout: Duration::from_secs(10),
+        poll_max_interval: Duration::from_millis(250),
+        cursor_idle_save: Duration::from_secs(30),
+    }
+}

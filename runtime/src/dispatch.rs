@@ -1,0 +1,140 @@
+//! One sink's loop: take the lease, read a batch, deliver it, decide, commit.
+//!
+//! Guards OB-1, OB-2 and OB-4: the cursor moves only after [`next_step`] has said
+//! that everything before it is settled, and nothing is delivered past an open
+//! event. What to do is decided in `decide`; `tenure` does it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outbox::Position;
+use outbox_sinks::{Batch, Connector};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::decide::{Step, next_step};
+use crate::feed::Fed;
+use crate::head::HeadReceiver;
+use crate::hold::Ended;
+use crate::keeper::Keeper;
+use crate::outage::{News, Outage};
+use crate::settings::{SinkSettings, WorkerSettings};
+use crate::store::{Lease, Store};
+use crate::tenure::Tenure;
+
+/// The pause between two looks at a lease that somebody else holds.
+const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// One sink's loop, and all that it needs.
+#[derive(Debug)]
+pub struct Dispatch<S> {
+    /// The outbox, the leases and the cursors.
+    pub store: Arc<S>,
+    /// What all loops share.
+    pub worker: Arc<WorkerSettings>,
+    /// This sink's settings.
+    pub sink: SinkSettings,
+    /// Where it delivers.
+    pub connector: Box<dyn Connector>,
+    /// The head, as the process sees it.
+    pub head: HeadReceiver,
+    /// Asks the loop to stop.
+    pub stop: CancellationToken,
+}
+
+impl<S: Store> Dispatch<S> {
+    /// Runs until a stop is asked for: waits for the lease, delivers for as long as
+    /// it is held, lets it go, and begins again.
+    pub async fn run(self) {
+        while let Some((lease, taken_at)) = self.take_lease().await {
+            info!(sink = lease.sink, token = lease.token, "lease taken");
+            let ttl = self.worker.lease_ttl;
+            let keeper = Keeper::start(Arc::clone(&self.store), lease.clone(), ttl, taken_at);
+            let mut tenure = Tenure::new(&self, &lease, &keeper);
+            let Err(ended) = self.deliver_all(&mut tenure).await;
+            tenure.close(&ended).await;
+            drop(keeper);
+            self.let_go(&lease, &ended).await;
+        }
+    }
+
+    /// Reads and delivers, batch after batch, until something ends it.
+    async fn deliver_all(&self, tenure: &mut Tenure<'_, S>) -> Result<Infallible, Ended> {
+        let mut feed = tenure.claim().await?;
+        loop {
+            match tenure.next(&mut feed).await? {
+                Fed::Batch { batch, end, .. } => self.deliver(tenure, batch, end).await?,
+                Fed::Passed { end } => tenure.pass(end),
+            }
+        }
+    }
+
+    /// Delivers one batch, however many attempts it takes, and moves the cursor to `end`.
+    async fn deliver(
+        &self,
+        tenure: &mut Tenure<'_, S>,
+        mut batch: Batch,
+        end: Position,
+    ) -> Result<(), Ended> {
+        loop {
+            let attempt = tenure.attempt(&batch).await?;
+            match next_step(&batch, attempt) {
+                Step::Commit => return tenure.commit(end).await,
+                Step::Retry { up_to, rest, error } => {
+                    let progress = rest.len() < batch.len();
+                    tenure.back_off(up_to, &error, progress).await?;
+                    batch = rest;
+                }
+                Step::GiveUp(error) => return Err(Ended::Fenced(error)),
+            }
+        }
+    }
+
+    /// Waits for the lease; `None` once a stop is asked for. Returns with it a moment
+    /// at which it was not yet taken.
+    async fn take_lease(&self) -> Option<(Lease, Instant)> {
+        let mut outage = Outage::default();
+        while !self.stop.is_cancelled() {
+            let asked_at = Instant::now();
+            // Not cancelled by a stop: a lease that was taken must also be released.
+            let (name, holder) = (&self.sink.name, &self.worker.holder);
+            match self
+                .store
+                .acquire(name, holder, self.worker.lease_ttl)
+                .await
+            {
+                Ok(Some(lease)) => return Some((lease, asked_at)),
+                Ok(None) => debug!(sink = name, "another worker holds the lease"),
+                Err(error) => {
+                    let reason = error.to_string();
+                    if outage.failed(&reason) != News::Same {
+                        warn!(sink = name, error = reason, "can't ask for the lease");
+                    }
+                }
+            }
+            let pause = STANDBY_INTERVAL.mul_f64(0.75 + 0.5 * fastrand::f64());
+            self.stop.run_until_cancelled(sleep(pause)).await;
+        }
+        None
+    }
+
+    /// Gives the lease back, so that another worker can go on at once.
+    async fn let_go(&self, lease: &Lease, ended: &Ended) {
+        let sink = &lease.sink;
+        match ended {
+            Ended::Stopped => info!(sink, "stopped"),
+            Ended::LeaseLost => return warn!(sink, "lease lost: another worker may go on"),
+            Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
+        }
+        if let Err(error) = self.store.release(lease).await {
+            warn!(sink, %error, "can't release the lease: it runs out by itself");
+        }
+        if let Ended::Fenced(_) = ended {
+            self.stop
+                .run_until_cancelled(sleep(self.worker.lease_ttl))
+                .await;
+        }
+    }
+}

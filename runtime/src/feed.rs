@@ -1,0 +1,274 @@
+//! Reading ahead: batches in order, the next one read while the present one is
+//! delivered.
+//!
+//! Holds at most one closed batch besides the one in delivery, so a loop's memory
+//! is bounded by twice its `max_bytes`. Reads nothing at or above the horizon (OB-5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outbox::{Event, Filter, Position};
+use outbox_sinks::{Batch, BatchLimits};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{debug, warn};
+
+use crate::head::{HeadReceiver, head_beyond};
+use crate::outage::{News, Outage};
+use crate::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
+
+/// The pause after the first failure to read.
+const FIRST_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// The longest pause between two tries to read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What comes out of the outbox, in order.
+#[derive(Debug)]
+pub enum Fed {
+    /// Events to deliver. Once they are, the cursor may move to `end`, which may lie
+    /// after the last of them because what follows was filtered out.
+    Batch {
+        /// The events.
+        batch: Batch,
+        /// Everything up to here is in the batch or was filtered out.
+        end: Position,
+        /// Why the batch was closed.
+        closed_by: ClosedBy,
+    },
+    /// Nothing to deliver: everything up to `end` was filtered out.
+    Passed {
+        /// Where reading stands.
+        end: Position,
+    },
+}
+
+/// Why a batch was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosedBy {
+    /// It has `max_events` events.
+    Events,
+    /// It has `max_bytes` of payload.
+    Bytes,
+    /// Its first event is `max_wait` old; at a `max_wait` of zero, nothing more was there.
+    Age,
+}
+
+/// The reading side of one loop. Reading stops when it is dropped.
+#[derive(Debug)]
+pub struct Feed {
+    batches: mpsc::Receiver<Fed>,
+    _reader: AbortOnDropHandle<()>,
+}
+
+impl Feed {
+    /// Starts to read after `after`.
+    pub fn start<S: Store>(
+        store: Arc<S>,
+        head: HeadReceiver,
+        after: Position,
+        filter: Filter,
+        limits: BatchLimits,
+    ) -> Self {
+        let (sender, batches) = mpsc::channel(1);
+        let reader = Assembler {
+            store,
+            reader: None,
+            head,
+            at: after,
+            filter,
+            limits,
+            outage: Outage::default(),
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "owned by the feed, aborted with it"
+        )]
+        let task = tokio::spawn(reader.run(sender));
+        Self {
+            batches,
+            _reader: AbortOnDropHandle::new(task),
+        }
+    }
+
+    /// The next batch, or word that events were passed over. Pends while there is
+    /// nothing. Cancelling the call loses nothing.
+    pub async fn next(&mut self) -> Fed {
+        match self.batches.recv().await {
+            Some(fed) => fed,
+            // The reader ends only with the feed, or by a panic in it: then the
+            // lease runs out and a new feed is started.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+struct Assembler<S: Store> {
+    store: Arc<S>,
+    reader: Option<S::Reader>,
+    head: HeadReceiver,
+    at: Position,
+    filter: Filter,
+    limits: BatchLimits,
+    outage: Outage,
+}
+
+impl<S: Store> Assembler<S> {
+    async fn run(mut self, sender: mpsc::Sender<Fed>) {
+        // A place in the channel first: so no more than one batch is ever waiting.
+        while let Ok(place) = sender.reserve().await {
+            let fed = self.assemble().await;
+            place.send(fed);
+        }
+    }
+
+    /// Puts the next batch together.
+    async fn assemble(&mut self) -> Fed {
+        let mut batch = Assembly::new(self.limits);
+        loop {
+            // 1. Wait for something to read, but no longer than the batch may wait.
+            let Some(head) = self.wait_for_more(&batch).await else {
+                return batch.close(self.at, ClosedBy::Age);
+            };
+            // 2. Read it.
+            let page = self.read(head, &batch).await;
+            let exhausted = page.ended_by == PageEnd::Horizon;
+            self.at = match head.newest {
+                // The head and the page share a horizon, below which nothing can appear.
+                Some(newest) if exhausted => newest.max(self.at),
+                _ => page.end,
+            };
+            // 3. Hand out what is full, or what has no reason to wait.
+            if let Some(closed_by) = batch.add(page) {
+                return batch.close(self.at, closed_by);
+            }
+            if batch.is_empty() {
+                return Fed::Passed { end: self.at };
+            }
+            if exhausted && self.limits.max_wait.is_zero() {
+                return batch.close(self.at, ClosedBy::Age);
+            }
+        }
+    }
+
+    async fn wait_for_more(&mut self, batch: &Assembly) -> Option<Head> {
+        let beyond = head_beyond(&mut self.head, self.at);
+        match batch.deadline() {
+            Some(deadline) => timeout_at(deadline, beyond).await.ok(),
+            None => Some(beyond.await),
+        }
+    }
+
+    /// Reads a page, however long the database takes to answer.
+    async fn read(&mut self, head: Head, batch: &Assembly) -> Page {
+        let range = Range {
+            after: self.at,
+            horizon: head.horizon,
+            max_events: batch.room_events(),
+            max_bytes: batch.room_bytes(),
+        };
+        let mut pause = FIRST_RETRY_INTERVAL;
+        loop {
+            match self.try_read(range).await {
+                Ok(page) => {
+                    if let Some(lasted) = self.outage.ended() {
+                        debug!(lasted_s = lasted.as_secs(), "outbox can be read again");
+                    }
+                    return page;
+                }
+                Err(error) => {
+                    let reason = error.to_string();
+                    if self.outage.failed(&reason) != News::Same {
+                        warn!(error = reason, "can't read the outbox");
+                    }
+                    sleep(pause).await;
+                    pause = (pause * 2).min(RETRY_INTERVAL);
+                }
+            }
+        }
+    }
+
+    async fn try_read(&mut self, range: Range) -> Result<Page, StoreError> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(self.store.reader(&self.filter).await?),
+        };
+        reader.read(range).await
+    }
+}
+
+/// A batch that is being put together.
+struct Assembly {
+    limits: BatchLimits,
+    events: Vec<Event>,
+    bytes: usize,
+    first_at: Option<Instant>,
+}
+
+impl Assembly {
+    const fn new(limits: BatchLimits) -> Self {
+        Self {
+            limits,
+            events: Vec::new(),
+            bytes: 0,
+            first_at: None,
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// When it must be handed out, if it has an event.
+    fn deadline(&self) -> Option<Instant> {
+        self.first_at
+            .map(|first_at| first_at + self.limits.max_wait)
+    }
+
+    fn room_events(&self) -> usize {
+        self.limits
+            .max_events
+            .saturating_sub(self.events.len())
+            .max(1)
+    }
+
+    fn room_bytes(&self) -> usize {
+        self.limits.max_bytes.saturating_sub(self.bytes).max(1)
+    }
+
+    /// Takes a page in, and tells why the batch is full, if it is.
+    fn add(&mut self, page: Page) -> Option<ClosedBy> {
+        let full = page.ended_by == PageEnd::Bytes && !page.events.is_empty();
+        self.bytes += page
+            .events
+            .iter()
+            .map(|event| event.payload().len())
+            .sum::<usize>();
+        if !page.events.is_empty() {
+            self.first_at.get_or_insert_with(Instant::now);
+        }
+        if self.events.is_empty() {
+            self.events = page.events;
+        } else {
+            self.events.extend(page.events);
+        }
+        if self.events.len() >= self.limits.max_events {
+            Some(ClosedBy::Events)
+        } else if full || self.bytes >= self.limits.max_bytes {
+            Some(ClosedBy::Bytes)
+        } else {
+            None
+        }
+    }
+
+    fn close(self, end: Position, closed_by: ClosedBy) -> Fed {
+        match Batch::new(self.events) {
+            Some(batch) => Fed::Batch {
+                batch,
+                end,
+                closed_by,
+            },
+            None => Fed::Passed { end },
+        }
+    }
+}

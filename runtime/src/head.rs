@@ -1,0 +1,103 @@
+//! One look at the head for all loops of the process.
+//!
+//! A single task polls the horizon and the newest position and tells every loop,
+//! so that idling costs the same with one sink and with thirty. The loops read only
+//! when the head has passed them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::outage::{News, Outage};
+use crate::store::{Head, Store};
+
+/// The pause between two looks while events keep coming.
+const BUSY_INTERVAL: Duration = Duration::from_millis(5);
+/// The longest pause between two looks while the database does not answer.
+const OUTAGE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What the loops hold: the head as it was last seen, and word of its changes.
+pub type HeadReceiver = watch::Receiver<Option<Head>>;
+
+/// Polls the head until every receiver is gone.
+pub async fn watch_head<S: Store>(
+    store: Arc<S>,
+    max_interval: Duration,
+    head: watch::Sender<Option<Head>>,
+) {
+    let mut outage = Outage::default();
+    let mut interval = BUSY_INTERVAL;
+    loop {
+        match store.head().await {
+            Ok(seen) => {
+                if let Some(lasted) = outage.ended() {
+                    info!(lasted_s = lasted.as_secs(), "database answers again");
+                    interval = BUSY_INTERVAL;
+                }
+                let moved = head.send_if_modified(|known| {
+                    let moved = known.map(|known| known.newest) != Some(seen.newest);
+                    *known = Some(seen);
+                    moved
+                });
+                interval = next_interval(interval, moved, max_interval);
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                match outage.failed(&reason) {
+                    News::Started => warn!(error = reason, "database does not answer"),
+                    News::Changed => warn!(error = reason, "database still does not answer"),
+                    News::Same => {}
+                }
+                interval = (interval * 2).min(OUTAGE_INTERVAL);
+            }
+        }
+        tokio::select! {
+            () = head.closed() => return,
+            () = sleep(interval) => {}
+        }
+    }
+}
+
+/// Milliseconds while events come, doubling up to `max` while they don't.
+fn next_interval(interval: Duration, moved: bool, max: Duration) -> Duration {
+    if moved {
+        BUSY_INTERVAL.min(max)
+    } else {
+        (interval * 2).min(max)
+    }
+}
+
+/// Waits until there is something after `position`, and returns the head.
+/// Pends for ever once the polling has ended.
+pub async fn head_beyond(head: &mut HeadReceiver, position: outbox::Position) -> Head {
+    let beyond = |head: &Option<Head>| head.is_some_and(|head| head.newest > Some(position));
+    match head.wait_for(beyond).await.map(|head| *head) {
+        Ok(Some(head)) => head,
+        Ok(None) | Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_grows_while_idle_and_falls_back_at_once() {
+        let max = Duration::from_millis(250);
+        let mut interval = BUSY_INTERVAL;
+        let mut looks = 0;
+        while interval < max {
+            interval = next_interval(interval, false, max);
+            looks += 1;
+        }
+        assert!(looks <= 6, "{looks}");
+        assert_eq!(next_interval(max, true, max), BUSY_INTERVAL);
+        assert_eq!(
+            next_interval(max, true, Duration::from_millis(1)),
+            Duration::from_millis(1)
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Holding a lease: everything that is done under it ends when it is lost.
+
+use outbox_sinks::SinkError;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::keeper::Keeper;
+use crate::outage::{News, Outage};
+use crate::store::{Lease, Owned, Store, StoreError};
+
+/// The pause between two tries to write to a database that does not answer.
+const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Why holding a lease ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// A stop was asked for.
+    Stopped,
+    /// The lease was lost, or could not be renewed in time.
+    LeaseLost,
+    /// Somebody newer owns the destination.
+    Fenced(SinkError),
+}
+
+/// A lease that is held, and what can end that.
+pub(crate) struct Hold<'a, S> {
+    pub(crate) store: &'a S,
+    pub(crate) lease: &'a Lease,
+    pub(crate) keeper: &'a Keeper,
+    pub(crate) stop: &'a CancellationToken,
+    pub(crate) shutdown_timeout: Duration,
+}
+
+impl<S: Store> Hold<'_, S> {
+    /// Runs something that a stop ends.
+    pub(crate) async fn until_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, Ended> {
+        tokio::select! {
+            biased;
+            // 1. Without the lease nothing may be done any more.
+            () = self.keeper.lost() => Err(Ended::LeaseLost),
+            // 2. A stop goes before more work.
+            () = self.stop.cancelled() => Err(Ended::Stopped),
+            // 3. The thing itself.
+            done = what => Ok(done),
+        }
+    }
+
+    /// Runs something that a stop lets finish, if it does so in time.
+    pub(crate) async fn to_the_end<T>(&self, what: impl Future<Output = T>) -> Result<T, Ended> {
+        let overdue = async {
+            self.stop.cancelled().await;
+            sleep(self.shutdown_timeout).await;
+        };
+        tokio::select! {
+            biased;
+            // 1. Without the lease nothing may be done any more.
+            () = self.keeper.lost() => Err(Ended::LeaseLost),
+            // 2. The thing itself.
+            done = what => Ok(done),
+            // 3. A stop that has waited long enough.
+            () = overdue => Err(Ended::Stopped),
+        }
+    }
+
+    /// Asks the store until it answers.
+    pub(crate) async fn ask<T, Fut>(&self, call: impl Fn() -> Fut) -> Result<T, Ended>
+    where
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        let mut outage = Outage::default();
+        loop {
+            match self.to_the_end(call()).await? {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    let reason = error.to_string();
+                    if outage.failed(&reason) != News::Same {
+                        warn!(
+                            sink = self.lease.sink,
+                            error = reason,
+                            "can't use the cursor"
+                        );
+                    }
+                    self.to_the_end(sleep(STORE_RETRY_INTERVAL)).await?;
+                }
+            }
+        }
+    }
+
+    /// Writes to the cursor until it is done, or a newer lease shows up.
+    pub(crate) async fn write<Fut>(&self, call: impl Fn() -> Fut) -> Result<(), Ended>
+    where
+        Fut: Future<Output = Result<Owned, StoreError>>,
+    {
+        match self.ask(call).await? {
+            Owned::Yes => Ok(()),
+            Owned::No => Err(Ended::LeaseLost),
+        }
+    }
+}

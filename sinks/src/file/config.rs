@@ -1,0 +1,113 @@
+//! The settings of the kinds `file` and `stdout`.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::lines::Lines;
+use super::sink::FileConnector;
+use super::stdout::StdoutConnector;
+use crate::{Connector, Encoder, Format, Problems, SinkKind};
+
+/// The kind `file`.
+#[derive(Clone, Copy, Debug)]
+pub struct File;
+
+/// The table `[sinks.<name>.file]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSettings {
+    /// The file that is appended to. Its directory must exist.
+    pub path: PathBuf,
+    /// Sync to disk before an event counts as delivered.
+    #[serde(default = "default_sync")]
+    pub sync: bool,
+    /// The form of an event: `native` or `cloudevents`.
+    #[serde(default)]
+    pub format: Format,
+    /// The CloudEvents source.
+    #[serde(default = "default_source")]
+    pub source: String,
+}
+
+/// The kind `stdout`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stdout;
+
+/// The table `[sinks.<name>.stdout]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StdoutSettings {
+    /// The form of an event: `native` or `cloudevents`.
+    #[serde(default)]
+    pub format: Format,
+    /// The CloudEvents source.
+    #[serde(default = "default_source")]
+    pub source: String,
+}
+
+fn default_sync() -> bool {
+    true
+}
+
+fn default_source() -> String {
+    Encoder::DEFAULT_SOURCE.to_owned()
+}
+
+impl SinkKind for File {
+    const NAME: &'static str = "file";
+    type Settings = FileSettings;
+
+    fn connector(_name: &str, settings: FileSettings) -> Result<Box<dyn Connector>, Problems> {
+        let mut problems = Problems::default();
+        if settings.path.as_os_str().is_empty() {
+            problems.add("path", "name the file, like /var/lib/outbox/events.ndjson");
+        }
+        let lines = lines(settings.format, settings.source, &mut problems);
+        problems.into_result()?;
+        Ok(Box::new(FileConnector::new(
+            settings.path,
+            settings.sync,
+            lines,
+        )))
+    }
+}
+
+impl SinkKind for Stdout {
+    const NAME: &'static str = "stdout";
+    type Settings = StdoutSettings;
+
+    fn connector(_name: &str, settings: StdoutSettings) -> Result<Box<dyn Connector>, Problems> {
+        let mut problems = Problems::default();
+        let lines = lines(settings.format, settings.source, &mut problems);
+        problems.into_result()?;
+        Ok(Box::new(StdoutConnector::new(lines)))
+    }
+}
+
+fn lines(format: Format, source: String, problems: &mut Problems) -> Lines {
+    if format == Format::CloudEventsBinary {
+        problems.add(
+            "format",
+            "a line has no headers: write \"native\" or \"cloudevents\"",
+        );
+    }
+    Lines::new(Encoder::new(format, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_with_headers_is_refused() {
+        let settings = serde_json::from_str(r#"{"format":"cloudevents-binary"}"#).unwrap();
+        let problems = Stdout::connector("x", settings).err().unwrap();
+        assert_eq!(problems.iter().next().unwrap().key, "format");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        assert!(serde_json::from_str::<FileSettings>(r#"{"path":"/x","sinc":true}"#).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! librdkafka's log lines, passed on to tracing.
+//!
+//! The runtime logs what becomes of deliveries. These lines tell the details, and an
+//! outage repeats them at every attempt to connect. So a line of a kind is
+//! a warning once; its like are details until a delivery has succeeded again.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rdkafka::config::RDKafkaLogLevel;
+
+use super::options::Secrets;
+
+/// Where one sink's lines go, through all its producers.
+#[derive(Clone)]
+pub(super) struct ClientLog {
+    sink: Arc<str>,
+    secrets: Secrets,
+    seen: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl ClientLog {
+    pub(super) fn new(sink: &str, secrets: &Secrets) -> Self {
+        Self {
+            sink: sink.into(),
+            secrets: secrets.clone(),
+            seen: Arc::default(),
+        }
+    }
+
+    /// Passes one line on.
+    pub(super) fn line(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        let sink = &*self.sink;
+        match level {
+            RDKafkaLogLevel::Emerg
+            | RDKafkaLogLevel::Alert
+            | RDKafkaLogLevel::Critical
+            | RDKafkaLogLevel::Error
+            | RDKafkaLogLevel::Warning => {
+                let detail = self.scrub(message);
+                if self.is_first(facility) {
+                    tracing::warn!(sink, facility, detail, "kafka client reports a problem");
+                } else {
+                    tracing::debug!(
+                        sink,
+                        facility,
+                        detail,
+                        "kafka client reports a problem again"
+                    );
+                }
+            }
+            RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+                let detail = self.scrub(message);
+                tracing::debug!(sink, facility, detail, "kafka client");
+            }
+            RDKafkaLogLevel::Debug => {
+                let detail = self.scrub(message);
+                tracing::trace!(sink, facility, detail, "kafka client");
+            }
+        }
+    }
+
+    /// The next problem is a warning again.
+    pub(super) fn recovered(&self) {
+        self.seen().clear();
+    }
+
+    pub(super) fn scrub(&self, text: &str) -> String {
+        self.secrets.scrub(text)
+    }
+
+    fn is_first(&self, facility: &str) -> bool {
+        self.seen().insert(facility.to_owned())
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_of_one_kind_is_new_only_once_until_recovery() {
+        let log = ClientLog::new("orders", &Secrets::default());
+        let again = log.clone();
+        assert!(log.is_first("FAIL"));
+        assert!(!again.is_first("FAIL"));
+        assert!(again.is_first("ERROR"));
+        log.recovered();
+        assert!(again.is_first("FAIL"));
+    }
+}

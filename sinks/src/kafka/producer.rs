@@ -1,0 +1,220 @@
+//! A librdkafka producer with a thread that polls it, and its life: made for a
+//! session, given up after the first failure, never blocking a worker thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::DeliveryResult;
+use rdkafka::metadata::Metadata;
+use rdkafka::producer::{
+    BaseRecord, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
+};
+use tokio::time::Instant;
+
+use super::budget::Budget;
+use super::log::ClientLog;
+use super::message::Message;
+use super::options::Options;
+use super::reports::{Condition, Reports, Waited};
+
+/// What librdkafka's threads call.
+pub(super) struct Context {
+    reports: Arc<Reports>,
+    log: ClientLog,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.log.line(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+        self.reports.condition(code, self.log.scrub(reason));
+        if code == RDKafkaErrorCode::Fatal {
+            self.reports.trouble();
+        }
+    }
+
+    fn stats_raw(&self, _statistics: &[u8]) {}
+}
+
+impl ProducerContext for Context {
+    /// The message's index within its batch.
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, index: usize) {
+        self.reports
+            .count(index, result.as_ref().err().map(|(error, _)| error));
+    }
+}
+
+/// A running producer. Dropping it takes back whatever is not reported yet.
+pub(super) struct Producer {
+    /// `None` only while it is being dropped.
+    client: Option<ThreadedProducer<Context>>,
+    reports: Arc<Reports>,
+    /// Whether a delivery has succeeded, so that brokers know its sequence numbers.
+    pub(super) is_known: bool,
+}
+
+/// What became of one attempt to hand a message over.
+pub(super) enum Handed {
+    /// librdkafka has it; a report will follow.
+    Over,
+    /// The queue is full.
+    NoRoom,
+    /// It was not taken.
+    Refused(KafkaError),
+}
+
+impl Producer {
+    /// Makes a producer. It connects in the background.
+    pub(super) async fn start(
+        options: &Options,
+        budget: &Budget,
+        log: &ClientLog,
+    ) -> Result<Self, KafkaError> {
+        let config = options.within(budget);
+        let log = log.clone();
+        // Reading certificates and starting threads takes milliseconds.
+        let started = tokio::task::spawn_blocking(move || Self::create(&config, log));
+        started.await.unwrap_or(Err(KafkaError::Canceled))
+    }
+
+    fn create(config: &ClientConfig, log: ClientLog) -> Result<Self, KafkaError> {
+        let reports = Arc::new(Reports::default());
+        let context = Context {
+            reports: Arc::clone(&reports),
+            log,
+        };
+        let client = config.create_with_context(context)?;
+        Ok(Self {
+            client: Some(client),
+            reports,
+            is_known: false,
+        })
+    }
+
+    fn client(&self) -> &ThreadedProducer<Context> {
+        self.client
+            .as_ref()
+            .expect("the client is there until the producer is dropped")
+    }
+
+    /// Hands a message over, which copies it.
+    pub(super) fn send(&self, index: usize, message: Message<'_>) -> Handed {
+        let record = BaseRecord {
+            topic: message.topic,
+            partition: None,
+            payload: Some(message.body),
+            key: message.key,
+            timestamp: None,
+            headers: Some(message.headers),
+            delivery_opaque: index,
+        };
+        self.reports.expect();
+        let Err((error, _)) = self.client().send(record) else {
+            return Handed::Over;
+        };
+        self.reports.expect_not();
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
+            Handed::NoRoom
+        } else {
+            Handed::Refused(error)
+        }
+    }
+
+    /// Whether anything has failed, so that nothing more may be sent.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.reports.is_troubled()
+    }
+
+    /// Waits for room in the queue. False if it is pointless to go on.
+    pub(super) async fn make_room(&self, deadline: Instant) -> bool {
+        /// A report comes a moment before its message leaves the queue.
+        const MOMENT: Duration = Duration::from_millis(1);
+        let half = self.reports.pending() / 2;
+        let waited = self.reports.wait(half, true, deadline).await;
+        if self.reports.pending() == 0 {
+            tokio::time::sleep(MOMENT).await;
+        }
+        waited == Waited::Done && Instant::now() < deadline
+    }
+
+    /// Waits until every message is reported. From the first failure on, what is not
+    /// sent is taken back; at `give_up` also what was sent and not answered. False if
+    /// reports are still missing at `last`.
+    pub(super) async fn settle(&self, give_up: Instant, last: Instant) -> bool {
+        /// A request that fails after another one puts its messages into the queue again.
+        const AGAIN: Duration = Duration::from_millis(50);
+        let mut waited = self.reports.wait(0, true, give_up).await;
+        while waited != Waited::Done && Instant::now() < give_up {
+            self.take_back(PurgeConfig::default().queue());
+            let soon = give_up.min(Instant::now() + AGAIN);
+            waited = self.reports.wait(0, false, soon).await;
+        }
+        if waited == Waited::Done {
+            return true;
+        }
+        self.take_back(PurgeConfig::default().queue().inflight());
+        self.reports.wait(0, false, last).await == Waited::Done
+    }
+
+    fn take_back(&self, what: PurgeConfig) {
+        self.client().purge(what.non_blocking());
+    }
+
+    /// What failed since the last call, by index.
+    pub(super) fn take_failures(&self) -> Vec<(usize, KafkaError)> {
+        self.reports.take_failures()
+    }
+
+    /// What the client last said of itself, a fatal error first.
+    pub(super) fn take_condition(&self) -> Option<Condition> {
+        let fatal = self.client().client().fatal_error();
+        let noted = self.reports.take_condition();
+        match fatal {
+            Some((code, _)) => Some(Condition {
+                code,
+                reason: noted.map_or_else(String::new, |noted| noted.reason),
+            }),
+            None => noted,
+        }
+    }
+
+    /// Asks for the cluster's topics. Unlike asking for one topic, this never makes
+    /// a broker create it.
+    pub(super) async fn metadata(self, timeout: Duration) -> (Result<Metadata, KafkaError>, Self) {
+        let asked = tokio::task::spawn_blocking(move || {
+            let metadata = self.client().client().fetch_metadata(None, timeout);
+            (metadata, self)
+        });
+        asked.await.expect("asking for metadata does not panic")
+    }
+
+    /// Ends it and waits for its threads.
+    pub(super) async fn stop(mut self) {
+        let client = self.client.take();
+        // A panic in there leaves nothing to do.
+        let _ended = tokio::task::spawn_blocking(move || drop(client)).await;
+    }
+}
+
+/// Taking back is immediate; ending the threads takes 100 ms and longer, so a
+/// blocking thread does it. The runtime waits for that thread when it shuts down.
+impl Drop for Producer {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else {
+            return;
+        };
+        client.purge(PurgeConfig::default().queue().inflight().non_blocking());
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(client))),
+            Err(_) => drop(client),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! An event as a NATS message.
+//!
+//! Header values are percent-encoded as CloudEvents prescribes for its headers: what
+//! is printable ASCII stays, and a line end in some publisher's field can neither
+//! break the protocol nor panic in the client library. The encoding is one to one, so
+//! two ids never become the same `Nats-Msg-Id`.
+
+use std::fmt::Write;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use outbox::Event;
+
+use super::checked::Config;
+use super::subject;
+use crate::{Format, Refusal};
+
+/// What is sent for one event.
+pub(super) struct Outgoing {
+    pub(super) subject: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    /// Headers and body in bytes, as the server counts them against its limits.
+    pub(super) size: usize,
+}
+
+impl Outgoing {
+    /// The message for an event.
+    ///
+    /// # Errors
+    /// Why it can never be sent: `MALFORMED_PAYLOAD`, `MISSING_FIELD` or `ILLEGAL_SUBJECT`.
+    pub(super) fn of(event: &Event, config: &Config) -> Result<Self, Refusal> {
+        let mut body = Vec::with_capacity(event.payload().len() + 64);
+        config.encoder.encode(event, &mut body)?;
+        let subject = subject::of(event, &config.subject)?;
+        let mut headers = Headers::default();
+        headers.add("Nats-Msg-Id", event.id());
+        if let Some(stream) = &config.stream {
+            headers.add("Nats-Expected-Stream", stream);
+        }
+        headers.add("content-type", config.encoder.content_type());
+        if config.format == Format::Native {
+            headers.add("event-id", event.id());
+            headers.add("event-type", event.event_type());
+        }
+        for (name, value) in config.encoder.attributes(event) {
+            headers.add(&format!("ce-{name}"), &value);
+        }
+        let size = headers.bytes + "NATS/1.0\r\n\r\n".len() + body.len();
+        Ok(Self {
+            subject,
+            headers: headers.map,
+            body: body.into(),
+            size,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Headers {
+    map: HeaderMap,
+    bytes: usize,
+}
+
+impl Headers {
+    fn add(&mut self, name: &str, value: &str) {
+        let value = percent_encoded(value);
+        self.bytes += name.len() + ": \r\n".len() + value.len();
+        self.map.insert(name, value.as_str());
+    }
+}
+
+/// The text with everything that is not printable ASCII, and space, `"` and `%`, as
+/// `%XX` for each byte of its UTF-8.
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii_graphic() && character != '"' && character != '%' {
+            out.push(character);
+        } else {
+            let mut buffer = [0; 4];
+            for byte in character.encode_utf8(&mut buffer).bytes() {
+                write!(out, "%{byte:02X}").expect("a String takes all");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nats::config::Settings;
+    use outbox::Position;
+
+    fn outgoing(settings: &str, payload: &str) -> Result<Outgoing, Refusal> {
+        let settings: Settings = toml(settings);
+        let config = Config::check(settings).unwrap();
+        Outgoing::of(&Event::new(Position::new(7, 9), "a.b", payload), &config)
+    }
+
+    fn toml(extra: &str) -> Settings {
+        let text = format!(r#"{{"servers":["nats://localhost"]{extra}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn header<'a>(message: &'a Outgoing, name: &str) -> &'a str {
+        message.headers.get(name).map_or("", |value| value.as_str())
+    }
+
+    const EVENT: &str = r#"{"id":"evt_1","type":"a.b","subject":"node/7","data":{"n":1.10}}"#;
+
+    #[test]
+    fn the_event_id_is_the_deduplication_id() {
+        for format in ["native", "cloudevents", "cloudevents-binary"] {
+            let message = outgoing(&format!(r#","format":"{format}""#), EVENT).unwrap();
+            assert_eq!(header(&message, "Nats-Msg-Id"), "evt_1", "{format}");
+            assert_eq!(message.subject, "events.a.b");
+        }
+    }
+
+    #[test]
+    fn binary_cloudevents_have_their_attributes_as_headers() {
+        let message = outgoing(r#","format":"cloudevents-binary""#, EVENT).unwrap();
+        assert_eq!(header(&message, "ce-id"), "evt_1");
+        assert_eq!(header(&message, "ce-subject"), "node/7");
+        assert_eq!(header(&message, "content-type"), "application/json");
+        assert_eq!(&message.body[..], br#"{"n":1.10}"#);
+    }
+
+    /// E2.
+    #[test]
+    fn a_line_end_in_a_field_is_encoded_and_does_not_panic() {
+        let payload = r#"{"id":"a\r\nb c%","type":"a.b","subject":"ü\n"}"#;
+        for format in ["native", "cloudevents-binary"] {
+            let message = outgoing(&format!(r#","format":"{format}""#), payload).unwrap();
+            assert_eq!(header(&message, "Nats-Msg-Id"), "a%0D%0Ab%20c%25");
+        }
+    }
+
+    #[test]
+    fn the_size_is_that_of_body_and_headers_on_the_wire() {
+        let message = outgoing("", EVENT).unwrap();
+        let headers: usize = message
+            .headers
+            .iter()
+            .flat_map(|(name, values)| {
+                let name: &str = name.as_ref();
+                values
+                    .iter()
+                    .map(move |value| name.len() + value.as_str().len() + 4)
+            })
+            .sum();
+        assert_eq!(message.size, 12 + headers + message.body.len());
+    }
+
+    #[test]
+    fn a_payload_that_is_no_event_can_never_be_sent() {
+        assert_eq!(
+            outgoing("", "[]").err().unwrap().code(),
+            "MALFORMED_PAYLOAD"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! One bucket: puts an object under a name that stands for its content.
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+
+use super::classify::{Failure, classify};
+use crate::SinkError;
+
+/// The object's metadata that holds the SHA-256 of its content before compression.
+const CONTENT_HASH: &str = "outbox-sha256";
+
+/// A bucket and how it is written to.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) client: Client,
+    pub(super) bucket: String,
+    pub(super) conditional_put: bool,
+}
+
+/// What is to be stored.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) key: String,
+    pub(super) content_type: &'static str,
+    /// Of the content before compression, in hexadecimal.
+    pub(super) sha256: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Store {
+    /// Stores an object. That it is there already, with the same content, is success:
+    /// an earlier attempt's answer was lost, or another owner was quicker (F1, F32).
+    pub(super) async fn put(&self, object: Object) -> Result<(), SinkError> {
+        let Object {
+            key,
+            content_type,
+            sha256,
+            bytes,
+        } = object;
+        let request = self
+            .client
+            .put_object()
+            .bucket(&self.bucket)
+            .key(&key)
+            .content_type(content_type)
+            .metadata(CONTENT_HASH, &sha256)
+            .set_if_none_match(self.conditional_put.then(|| "*".to_owned()))
+            .body(ByteStream::from(bytes));
+        let Err(error) = request.send().await else {
+            return Ok(());
+        };
+        let action = format!("put object {}", file_name(&key));
+        match classify(&action, &error) {
+            Failure::Exists => self.compare(&key, &sha256).await,
+            Failure::Error(error) => Err(error),
+        }
+    }
+
+    /// Makes sure that what is there under this name is what we would have put.
+    async fn compare(&self, key: &str, sha256: &str) -> Result<(), SinkError> {
+        let name = file_name(key);
+        let found = self
+            .client
+            .head_object()
+            .bucket(&self.bucket)
+            .key(key)
+            .send()
+            .await
+            .map_err(|error| classify(&format!("look at object {name}"), &error))?;
+        let hash = found
+            .metadata()
+            .and_then(|metadata| metadata.get(CONTENT_HASH));
+        if hash.is_some_and(|hash| hash == sha256) {
+            return Ok(());
+        }
+        Err(SinkError::misconfigured(
+            format!("put object {name}: another object has that name, and not our content"),
+            "look at the object and move it away: something else writes below this sink's prefix, or \
+             copied the object without its metadata",
+        ))
+    }
+
+    /// Asks for one name below the prefix: shows whether the bucket is there and lets us
+    /// in, in words, which a HEAD request could not.
+    pub(super) async fn probe(&self, prefix: &str) -> Result<(), SinkError> {
+        self.client
+            .list_objects_v2()
+            .bucket(&self.bucket)
+            .prefix(prefix)
+            .max_keys(1)
+            .send()
+            .await
+            .map_err(|error| classify(&format!("list bucket `{}`", self.bucket), &error))?;
+        Ok(())
+    }
+}
+
+/// The key without its folders, which hold values of events.
+fn file_name(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}

@@ -1,0 +1,181 @@
+//! A publisher can publish and nothing else; a worker can do all but publish.
+
+use std::time::Duration;
+
+use outbox::{
+    ConnectSettings, Database, DatabaseErrorKind, Failure, Fence, Filter, Position, PublishError,
+    SchemaState, grant, schema_state, sink_lease,
+};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::fixture::{Outbox, event, on_each_postgres, request};
+
+/// Roles belong to the whole server: their names are this database's.
+async fn role(outbox: &Outbox, name: &str) -> (String, String) {
+    let role = format!("{name} \"{}", outbox.server.name());
+    let quoted = role.replace('"', "\"\"");
+    outbox.run(&format!("create role \"{quoted}\" login")).await;
+    let user = role.replace(' ', "%20").replace('"', "%22");
+    let url = outbox
+        .server
+        .url()
+        .replace("postgres@", &format!("{user}@"));
+    (role, url)
+}
+
+async fn denied(outbox: &Outbox, connection: &mut PgConnection, statement: &str) {
+    let result = sqlx::raw_sql(outbox.sql(statement))
+        .execute(connection)
+        .await;
+    let error = result.expect_err(statement).into_database_error().unwrap();
+    assert_eq!(
+        error.code().as_deref(),
+        Some("42501"),
+        "{statement}: {error}"
+    );
+}
+
+#[tokio::test]
+async fn a_publisher_can_publish_and_nothing_else() {
+    on_each_postgres(async |outbox| {
+        let (role, url) = role(&outbox, "publisher").await;
+        let mut connection = PgConnection::connect(&url).await.unwrap();
+        let publisher = outbox.publisher();
+        let error = publisher
+            .publish(&mut connection, event("s"))
+            .await
+            .unwrap_err();
+        assert!(matches!(error, PublishError::Database(_)));
+        let mut owner = outbox.application().await;
+        grant(&mut owner, &outbox.settings.schema, Some(&role), None)
+            .await
+            .unwrap();
+
+        publisher
+            .publish(&mut connection, event("s"))
+            .await
+            .unwrap();
+        for data in ["'1'", "'1'::json", "'1'::jsonb", "null"] {
+            let call = format!("select {{s}}.outbox_publish('a.b', 't', 's', {data})");
+            sqlx::raw_sql(outbox.sql(&call))
+                .execute(&mut connection)
+                .await
+                .unwrap();
+        }
+        for statement in [
+            "select * from {s}.outbox",
+            "insert into {s}.outbox (topic, payload) values ('a.b', '{}')",
+            "insert into {s}.outbox (txid, topic, payload) values ('1', 'a.b', '{}')",
+            "update {s}.outbox set topic = 'x'",
+            "delete from {s}.outbox",
+            "truncate {s}.outbox",
+            "select nextval('{s}.outbox_seq_seq')",
+            "select * from {s}.outbox_cursors",
+            "select * from {s}.leases",
+            "select * from {s}.outbox_migrations",
+            "select {s}.outbox_payload('x', 'a.b', 't', 's', '1')",
+            "create table {s}.x ()",
+        ] {
+            denied(&outbox, &mut connection, statement).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
+    on_each_postgres(async |outbox| {
+        let published = outbox.publish(&[event("s")]).await;
+        let (role, url) = role(&outbox, "worker").await;
+        let settings = ConnectSettings {
+            url: url.clone().into(),
+            ..outbox.settings.clone()
+        };
+        let database = Database::connect(&settings).await.unwrap();
+        let error = database.head().await.unwrap_err();
+        assert_eq!(error.kind(), DatabaseErrorKind::Denied, "{error}");
+        let mut owner = outbox.application().await;
+        grant(&mut owner, &settings.schema, None, Some(&role))
+            .await
+            .unwrap();
+
+        let mut connection = PgConnection::connect(&url).await.unwrap();
+        let state = schema_state(&mut connection, &settings.schema)
+            .await
+            .unwrap();
+        assert_eq!(state, SchemaState::Current);
+        outbox.head_after(published[0].position).await;
+        let head = database.head().await.unwrap();
+        let mut reader = database.reader(&Filter::default()).await.unwrap();
+        let page = reader
+            .read(request(Position::BEGINNING, head))
+            .await
+            .unwrap();
+        assert_eq!(page.events.len(), 1);
+        let ttl = Duration::from_secs(30);
+        let lease = database
+            .acquire_lease(&sink_lease("a"), "me", ttl)
+            .await
+            .unwrap()
+            .unwrap();
+        let claim = database
+            .claim_cursor("a", &lease, Position::BEGINNING)
+            .await
+            .unwrap();
+        assert!(matches!(claim, Fence::Held(_)));
+        let failure = Failure {
+            up_to: None,
+            attempts: 1,
+            retry_in: ttl,
+            kind: "unavailable",
+            error: "no answer",
+        };
+        assert_eq!(
+            database.save_failure("a", &lease, failure).await.unwrap(),
+            Fence::Held(())
+        );
+        assert_eq!(
+            database.save_cursor("a", &lease, page.end).await.unwrap(),
+            Fence::Held(())
+        );
+        assert_eq!(database.cursors().await.unwrap().len(), 1);
+        assert_eq!(database.lease_holders().await.unwrap().len(), 1);
+        assert!(database.renew_lease(&lease, ttl).await.unwrap());
+        database.release_lease(&lease).await.unwrap();
+        for statement in [
+            "select {s}.outbox_publish('a.b', 't', 's')",
+            "select {s}.outbox_append('a.b', 't', 's', '1')",
+            "insert into {s}.outbox (topic, payload) values ('a.b', '{}')",
+            "update {s}.outbox set topic = 'x'",
+            "delete from {s}.outbox",
+            "delete from {s}.outbox_cursors",
+            "delete from {s}.leases",
+            "update {s}.outbox_migrations set version = 9",
+            "create table {s}.x ()",
+        ] {
+            denied(&outbox, &mut connection, statement).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn grants_to_a_missing_role_grant_nothing() {
+    on_each_postgres(async |outbox| {
+        let (role, _) = role(&outbox, "publisher").await;
+        let mut owner = outbox.application().await;
+        let schema = &outbox.settings.schema;
+        grant(&mut owner, schema, Some(&role), Some("nobody here"))
+            .await
+            .unwrap_err();
+        let sql = AssertSqlSafe("select has_schema_privilege($1, $2, 'usage')".to_owned());
+        let (may,): (bool,) = sqlx::query_as(sql)
+            .bind(role)
+            .bind(schema.name())
+            .fetch_one(&mut owner)
+            .await
+            .unwrap();
+        assert!(!may);
+    })
+    .await;
+}

@@ -1,0 +1,6 @@
+//! The sinks against real servers.
+#![cfg(test)]
+
+mod kafka;
+mod nats;
+mod s3;
