@@ -143,9 +143,7 @@ async fn truncation_delivers_exactly_so_many_bytes() {
     let (proxy, mut stream, mut reports) = start().await;
     proxy.set(Mode::TruncateAfter(4));
     stream.write_all(b"truncated").await.unwrap();
-    let mut sink = Vec::new();
-    let error = stream
-        .read_to_end(&mut sink)
+    let error = rest(&mut stream)
         .await
         .expect_err("the client sees a reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
