@@ -1,0 +1,78 @@
+//! The database goes down and comes back, or freezes: nothing hangs, nothing is lost, and the log
+//! does not grow with the length of it.
+
+use outbox_tests::servers::{Postgres, PostgresVersion, Shutdown};
+
+use super::fixture::{Running, Scene, assert_complete_in_order, eventually, in_file, publish};
+
+const SINKS: &str = r#"
+[sinks.one.file]
+path = "one.ndjson"
+[sinks.two.file]
+path = "two.ndjson"
+"#;
+
+const DOWN: &str = "database does not answer";
+const BACK: &str = "database answers again";
+
+/// Everything in the outbox is in both files.
+async fn all_arrives(scene: &Scene, count: usize) {
+    let published = publish(scene.database(), count).await;
+    for name in ["one.ndjson", "two.ndjson"] {
+        let file = scene.path(name);
+        let all = async || (in_file(&file).len() >= published.len()).then_some(());
+        eventually("all is delivered", all).await;
+        assert_complete_in_order(name, &in_file(&file), &published);
+    }
+}
+
+/// B22: some lines for each outage and each sink, and not one for each attempt.
+fn assert_quiet(worker: &Running, outages: usize) {
+    let complaints = worker.count("WARN") + worker.count("ERROR");
+    assert!(
+        complaints <= outages * 12,
+        "{complaints} complaints about {outages} outages"
+    );
+}
+
+#[tokio::test]
+async fn a_database_that_goes_down_or_freezes_loses_nothing_and_is_told_once() {
+    let mut postgres = Postgres::options(PostgresVersion::Newest).start().await;
+    let scene = Scene::on(&postgres).await;
+    scene.write(
+        "sinks.toml",
+        &format!(
+            "[database]\nurl = \"${{DATABASE_URL}}\"\nconnect_timeout = \"1s\"\n\
+             statement_timeout = \"1s\"\n[worker]\nlease_ttl = \"2s\"\n{SINKS}"
+        ),
+    );
+    let mut worker = scene.run("worker");
+    all_arrives(&scene, 40).await;
+
+    // 1. Down, until the leases have run out.
+    postgres.stop(Shutdown::Immediate).await;
+    worker.says(DOWN, 1).await;
+    worker.says("another worker may go on", 2).await;
+    postgres.start_again().await;
+    worker.says(BACK, 1).await;
+    all_arrives(&scene, 40).await;
+    assert_quiet(&worker, 1);
+
+    // 2. B1, B4: frozen, connections open, no answer, for longer than a statement may take.
+    postgres.pause();
+    worker.says(DOWN, 2).await;
+    worker.says("another worker may go on", 4).await;
+    worker.says("can't ask for the lease", 4).await;
+    postgres.resume();
+    worker.says(BACK, 2).await;
+    all_arrives(&scene, 40).await;
+    assert_quiet(&worker, 2);
+
+    assert!(worker.runs());
+    assert_eq!(
+        (worker.count(DOWN), worker.count(BACK)),
+        (2, 2),
+        "a line at start and end"
+    );
+    worker.stop().await;
+}

@@ -1,0 +1,22 @@
+//! End to end: the real binary `sinks` against real servers.
+//!
+//! Each module is a theme. Nothing here looks into the process: what is asserted is what an
+//! operator or a consumer can see, that is what lies at the destinations, in the tables, in the
+//! log, in `sinks status` and in the exit status.
+
+mod bad_input;
+mod commands;
+mod database_outage;
+mod destination_outage;
+mod dev;
+mod digits;
+mod documents;
+mod examples;
+mod filters;
+mod fixture;
+mod four_sinks;
+mod idle;
+mod misconfigured;
+mod roles;
+mod stopping;
+mod takeover;
