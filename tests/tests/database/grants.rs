@@ -144,6 +144,7 @@ async fn keep_books(database: &Database, end: Position) {
         .unwrap();
     assert!(matches!(claim, Fence::Held(_)));
     let failure = Failure {
+        up_to: None,
         attempts: 1,
         retry_in: ttl,
         kind: "unavailable",
