@@ -1,8 +1,6 @@
 //! What crate `outbox` promises of a real Postgres: the oldest and the newest.
 #![cfg(test)]
 
-#![expect(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
-
 mod columns;
 mod connections;
 mod cursors;
