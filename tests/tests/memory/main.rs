@@ -1,7 +1,6 @@
 //! Memory is bounded in bytes, whatever the payloads: measured in a process of
 //! its own, by what the kernel says.
 #![cfg(test)]
-#![expect(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 
 #[path = "../database/fixture.rs"]
 #[allow(

@@ -1,12 +1,6 @@
 //! The sink `s3` against a real S3 API, and against a scripted one for the faults that a real one
 //! does not show on demand.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "what helps a test may panic as the test may; clippy knows only functions marked as tests"
-)]
-
 mod bucket;
 mod delivery;
 mod faults;
