@@ -78,7 +78,7 @@ async fn a_secret_from_a_file_that_is_not_there_is_named() {
         "[database]\nurl_file = \"not-there\"\n[sinks.a.stdout]\n",
     );
     for command in CONNECTING {
-        let place = ["sinks.toml:2:12: database.url_file: ", "not-there"];
+        let place = ["sinks.toml:2:1: database.url_file: ", "not-there"];
         scene.sinks(command).await.failed(2, &place);
     }
 }

@@ -51,7 +51,7 @@ async fn prepare(scene: &Scene) {
             "s3" => {
                 s3.create_bucket(&name);
                 let place = s3_settings(s3, &name);
-                format!("partition_by = [\"type\", \"date\"]\n{place}")
+                format!("partition_by = [\"date\"]\n{place}")
             }
             _ => format!("path = \"{name}.ndjson\""),
         };

@@ -122,6 +122,7 @@ async fn a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes_up
             "[sinks.x.nats]\nservers = [\"nats://{server}\"]\nsubject = \"frozen.{{type}}\"\n"
         );
         configure(&scene, worker, "3s", &sinks);
+        scene.configure(&sinks);
     }
     let stored = async |count: usize| {
         let look = async || (in_nats(&jetstream, "FROZEN").await.len() >= count).then_some(());
