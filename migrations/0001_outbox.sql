@@ -30,10 +30,12 @@ create table outbox (
 -- A tenant's events, in order.
 create index outbox_tenant_cursor on outbox ((payload ->> 'tenantId'), txid, seq);
 
+-- Functions without a search_path of their own are called by outbox_append alone,
+-- under its search_path: setting it again would cost as much as a check.
+
 -- `evt_` and a UUIDv7 in Crockford's base32: ids sort by the millisecond.
 create function outbox_event_id() returns text
 language plpgsql volatile parallel safe
-set search_path from current
 as $$
 declare
     ms bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
@@ -56,7 +58,6 @@ $$;
 
 create function outbox_refuse(field text, rule text) returns void
 language plpgsql
-set search_path from current
 as $$
 begin
     raise exception 'INVALID_INPUT: % %', field, rule
@@ -69,7 +70,6 @@ $$;
 create function outbox_payload(id text, type text, tenant_id text, subject text, data text)
 returns json
 language plpgsql volatile
-set search_path from current
 as $$
 declare
     moment text := to_char(compute_now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');

@@ -205,7 +205,7 @@ impl<'a, S: Store> Tenure<'a, S> {
 
     fn log_failure(&mut self, error: &SinkError, retry_in: Duration) {
         let (sink, attempts) = (&self.hold.lease.sink, self.attempts);
-        let retry_in = format_args!("{:.1?}", retry_in);
+        let retry_in = format_args!("{retry_in:.1?}");
         match (self.outage.failed(&describe(error)), error.kind()) {
             (News::Same, _) => debug!(sink, ?error, attempts, %retry_in, "delivery failed again"),
             (_, ErrorKind::Misconfigured) => {

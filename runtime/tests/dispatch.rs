@@ -1,4 +1,5 @@
 //! The real loop over a store in memory, on paused time.
+#![cfg(test)]
 
 mod support;
 

@@ -14,7 +14,7 @@ use super::rules;
 use super::schema::Schema;
 use crate::{Position, Txid};
 
-/// An event to publish. Its rules are those of DESIGN's data model:
+/// An event to publish. The rules, checked before anything is written:
 /// `event_type` is `area.name` of at most 128 characters, `tenant_id` has 1 to
 /// 128 and `subject` 1 to 512 characters, and the payload at most 64 KiB.
 #[derive(Clone, PartialEq, Eq)]

@@ -195,8 +195,11 @@ fn of_source(error: &(dyn Error + 'static)) -> Option<Meaning> {
                 CredentialsError::ProviderTimedOut(_) | CredentialsError::ProviderError(_) => {
                     Meaning::Unavailable
                 }
-                // Not loaded, invalid configuration, and what is not expected.
-                _ => Meaning::Misconfigured(NO_CREDENTIALS),
+                // And whatever a later version of the library adds.
+                CredentialsError::CredentialsNotLoaded(_)
+                | CredentialsError::InvalidConfiguration(_)
+                | CredentialsError::Unhandled(_)
+                | _ => Meaning::Misconfigured(NO_CREDENTIALS),
             });
         }
         match cause.downcast_ref::<rustls::Error>() {

@@ -40,6 +40,7 @@ fn held(claim: Fence<Cursor>) -> Cursor {
 }
 
 const FAILURE: Failure<'_> = Failure {
+    up_to: None,
     attempts: 3,
     retry_in: TTL,
     kind: "unavailable",
@@ -102,6 +103,26 @@ async fn a_cursor_never_moves_back() {
             held(claim(&outbox, &one).await).position,
             Position::new(7, 9)
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failure_moves_the_cursor_past_what_was_delivered_and_never_back() {
+    on_each_postgres(async |outbox| {
+        let one = lease(&outbox, "one").await;
+        held(claim(&outbox, &one).await);
+        let fail = async |up_to| {
+            let failure = Failure { up_to, ..FAILURE };
+            let noted = outbox.database.save_failure("a", &one, failure).await;
+            let cursor = held(claim(&outbox, &one).await);
+            (noted.unwrap(), cursor.position, cursor.attempts)
+        };
+        let part = Position::new(7, 9);
+        assert_eq!(fail(Some(part)).await, (Fence::Held(()), part, 3));
+        assert_eq!(fail(None).await, (Fence::Held(()), part, 3));
+        let (_, position, _) = fail(Some(Position::new(7, 8))).await;
+        assert_eq!(position, part);
     })
     .await;
 }

@@ -15,22 +15,22 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::{Instant, sleep};
 
 /// An outbox in a schema whose name needs its quotes.
-pub struct Outbox {
-    pub version: PostgresVersion,
-    pub server: servers::Database,
-    pub settings: ConnectSettings,
-    pub database: Database,
+pub(crate) struct Outbox {
+    pub(crate) version: PostgresVersion,
+    pub(crate) server: servers::Database,
+    pub(crate) settings: ConnectSettings,
+    pub(crate) database: Database,
 }
 
 /// Runs a test on the oldest Postgres and on the newest.
-pub async fn on_each_postgres(test: impl AsyncFn(Outbox)) {
+pub(crate) async fn on_each_postgres(test: impl AsyncFn(Outbox)) {
     for version in PostgresVersion::ALL {
         test(Outbox::new(version).await).await;
     }
 }
 
 /// The same before anything is migrated.
-pub async fn on_each_empty_database(test: impl AsyncFn(servers::Database, ConnectSettings)) {
+pub(crate) async fn on_each_empty_database(test: impl AsyncFn(servers::Database, ConnectSettings)) {
     for version in PostgresVersion::ALL {
         let server = shared::postgres(version).await.database().await;
         let settings = settings(&server.url());
@@ -38,7 +38,7 @@ pub async fn on_each_empty_database(test: impl AsyncFn(servers::Database, Connec
     }
 }
 
-pub fn settings(url: &str) -> ConnectSettings {
+pub(crate) fn settings(url: &str) -> ConnectSettings {
     ConnectSettings {
         schema: Schema::new("Out \"box").unwrap(),
         ..ConnectSettings::new(url.to_owned())
@@ -46,7 +46,7 @@ pub fn settings(url: &str) -> ConnectSettings {
 }
 
 impl Outbox {
-    pub async fn new(version: PostgresVersion) -> Self {
+    pub(crate) async fn new(version: PostgresVersion) -> Self {
         let server = shared::postgres(version).await.database().await;
         let settings = settings(&server.url());
         outbox::migrate(&settings).await.unwrap();
@@ -60,21 +60,21 @@ impl Outbox {
     }
 
     /// An application's connection, which knows nothing of our schema.
-    pub async fn application(&self) -> PgConnection {
+    pub(crate) async fn application(&self) -> PgConnection {
         self.server.connect().await
     }
 
-    pub fn publisher(&self) -> Publisher {
+    pub(crate) fn publisher(&self) -> Publisher {
         Publisher::in_schema(&self.settings.schema)
     }
 
     /// The text with the quoted schema in the places of `{s}`.
-    pub fn sql(&self, text: &str) -> sqlx::AssertSqlSafe<String> {
+    pub(crate) fn sql(&self, text: &str) -> sqlx::AssertSqlSafe<String> {
         sqlx::AssertSqlSafe(text.replace("{s}", self.settings.schema.quoted()))
     }
 
     /// Runs statements on a connection of their own.
-    pub async fn run(&self, text: &str) {
+    pub(crate) async fn run(&self, text: &str) {
         let mut connection = self.application().await;
         sqlx::raw_sql(self.sql(text))
             .execute(&mut connection)
@@ -84,7 +84,7 @@ impl Outbox {
     }
 
     /// Publishes events in one transaction.
-    pub async fn publish(&self, events: &[NewEvent]) -> Vec<Published> {
+    pub(crate) async fn publish(&self, events: &[NewEvent]) -> Vec<Published> {
         let mut connection = self.application().await;
         let mut transaction = connection.begin().await.unwrap();
         let published = self
@@ -97,7 +97,7 @@ impl Outbox {
     }
 
     /// Publishes events with these subjects in one transaction.
-    pub async fn publish_subjects(
+    pub(crate) async fn publish_subjects(
         &self,
         subjects: impl IntoIterator<Item = usize>,
     ) -> Vec<Published> {
@@ -109,7 +109,7 @@ impl Outbox {
     }
 
     /// Waits until nothing can commit at or before a position any more.
-    pub async fn head_after(&self, position: Position) -> Head {
+    pub(crate) async fn head_after(&self, position: Position) -> Head {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let head = self.database.head().await.unwrap();
@@ -125,7 +125,7 @@ impl Outbox {
     }
 
     /// Waits until all that was committed before this call can be read.
-    pub async fn head_after_now(&self) -> Head {
+    pub(crate) async fn head_after_now(&self) -> Head {
         let mut connection = self.application().await;
         let (txid,): (String,) = sqlx::query_as("select pg_current_xact_id()::text")
             .fetch_one(&mut connection)
@@ -135,12 +135,12 @@ impl Outbox {
             .await
     }
 
-    pub async fn reader(&self, filter: &Filter) -> Reader {
+    pub(crate) async fn reader(&self, filter: &Filter) -> Reader {
         self.database.reader(filter).await.unwrap()
     }
 
     /// Reads all that is there, in pages of `max_events`.
-    pub async fn read_all(
+    pub(crate) async fn read_all(
         &self,
         filter: &Filter,
         max_events: usize,
@@ -167,11 +167,11 @@ impl Outbox {
     }
 }
 
-pub fn event(subject: &str) -> NewEvent {
+pub(crate) fn event(subject: &str) -> NewEvent {
     NewEvent::new("node.up", "ten_1", subject)
 }
 
-pub fn request(after: Position, head: Head) -> PageRequest {
+pub(crate) fn request(after: Position, head: Head) -> PageRequest {
     PageRequest {
         after,
         horizon: head.horizon,
@@ -180,13 +180,13 @@ pub fn request(after: Position, head: Head) -> PageRequest {
     }
 }
 
-pub fn filter(types: &[&str], tenants: &[&str]) -> Filter {
+pub(crate) fn filter(types: &[&str], tenants: &[&str]) -> Filter {
     Filter {
         types: types.iter().map(|one| one.parse().unwrap()).collect(),
         tenants: tenants.iter().map(|&one| one.to_owned()).collect(),
     }
 }
 
-pub fn subjects(events: &[Event]) -> Vec<&str> {
+pub(crate) fn subjects(events: &[Event]) -> Vec<&str> {
     events.iter().map(Event::subject).collect()
 }

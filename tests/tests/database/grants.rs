@@ -112,35 +112,7 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
             .await
             .unwrap();
         assert_eq!(page.events.len(), 1);
-        let ttl = Duration::from_secs(30);
-        let lease = database
-            .acquire_lease(&sink_lease("a"), "me", ttl)
-            .await
-            .unwrap()
-            .unwrap();
-        let claim = database
-            .claim_cursor("a", &lease, Position::BEGINNING)
-            .await
-            .unwrap();
-        assert!(matches!(claim, Fence::Held(_)));
-        let failure = Failure {
-            attempts: 1,
-            retry_in: ttl,
-            kind: "unavailable",
-            error: "no answer",
-        };
-        assert_eq!(
-            database.save_failure("a", &lease, failure).await.unwrap(),
-            Fence::Held(())
-        );
-        assert_eq!(
-            database.save_cursor("a", &lease, page.end).await.unwrap(),
-            Fence::Held(())
-        );
-        assert_eq!(database.cursors().await.unwrap().len(), 1);
-        assert_eq!(database.lease_holders().await.unwrap().len(), 1);
-        assert!(database.renew_lease(&lease, ttl).await.unwrap());
-        database.release_lease(&lease).await.unwrap();
+        keep_books(&database, page.end).await;
         for statement in [
             "select {s}.outbox_publish('a.b', 't', 's')",
             "select {s}.outbox_append('a.b', 't', 's', '1')",
@@ -156,6 +128,40 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
         }
     })
     .await;
+}
+
+/// Does all that a worker does with leases and cursors.
+async fn keep_books(database: &Database, end: Position) {
+    let ttl = Duration::from_secs(30);
+    let lease = database
+        .acquire_lease(&sink_lease("a"), "me", ttl)
+        .await
+        .unwrap()
+        .unwrap();
+    let claim = database
+        .claim_cursor("a", &lease, Position::BEGINNING)
+        .await
+        .unwrap();
+    assert!(matches!(claim, Fence::Held(_)));
+    let failure = Failure {
+        up_to: None,
+        attempts: 1,
+        retry_in: ttl,
+        kind: "unavailable",
+        error: "no answer",
+    };
+    assert_eq!(
+        database.save_failure("a", &lease, failure).await.unwrap(),
+        Fence::Held(())
+    );
+    assert_eq!(
+        database.save_cursor("a", &lease, end).await.unwrap(),
+        Fence::Held(())
+    );
+    assert_eq!(database.cursors().await.unwrap().len(), 1);
+    assert_eq!(database.lease_holders().await.unwrap().len(), 1);
+    assert!(database.renew_lease(&lease, ttl).await.unwrap());
+    database.release_lease(&lease).await.unwrap();
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn a_lease_has_one_holder_until_it_expires_or_is_released() {
 async fn of_many_that_ask_at_once_one_gets_the_lease() {
     on_each_postgres(async |outbox| {
         for round in 1..=20i64 {
-            let ask = |holder: &'static str| outbox.database.acquire_lease("x", holder, LONG);
+            let ask = |holder| Box::pin(outbox.database.acquire_lease("x", holder, LONG));
             let asked = tokio::join!(ask("a"), ask("b"), ask("c"), ask("d"), ask("e"));
             let asked = [asked.0, asked.1, asked.2, asked.3, asked.4];
             let got: Vec<_> = asked.into_iter().filter_map(Result::unwrap).collect();

@@ -1,4 +1,5 @@
 //! What crate `outbox` promises of a real Postgres: the oldest and the newest.
+#![cfg(test)]
 
 mod columns;
 mod connections;

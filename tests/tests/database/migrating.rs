@@ -31,7 +31,7 @@ async fn migrating_twice_changes_nothing() {
 #[tokio::test]
 async fn several_processes_may_migrate_at_once() {
     on_each_empty_database(async |_, settings| {
-        let one = || async { migrate(&settings).await.unwrap() };
+        let one = || Box::pin(async { migrate(&settings).await.unwrap() });
         let before = tokio::join!(one(), one(), one(), one());
         let before = [before.0, before.1, before.2, before.3];
         let missing = before

@@ -3,6 +3,7 @@
 //! Each module is a theme. Nothing here looks into the process: what is asserted is what an
 //! operator or a consumer can see, that is what lies at the destinations, in the tables, in the
 //! log, in `sinks status` and in the exit status.
+#![cfg(test)]
 
 mod bad_input;
 mod commands;

@@ -1,5 +1,6 @@
 //! Memory is bounded in bytes, whatever the payloads: measured in a process of
 //! its own, by what the kernel says.
+#![cfg(test)]
 
 #[path = "../database/fixture.rs"]
 #[allow(

@@ -1,9 +1,14 @@
 //! The servers that all other tests stand on: each starts, works, and keeps its data through
 //! `kill -9`; the proxy fails as asked; and nothing outlives the tests.
-
+#![cfg(test)]
 #![allow(
     clippy::disallowed_methods,
     reason = "a test's runtime ends with the test, and every task of it"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, also in the functions that its tests share"
 )]
 
 mod kafka;

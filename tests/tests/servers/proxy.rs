@@ -1,6 +1,6 @@
 //! Each mode, in front of a server that sends back what it gets.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 const PATIENCE: Duration = Duration::from_millis(200);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A server that echoes; what each connection got is reported when it ends.
 async fn echo() -> (SocketAddr, mpsc::UnboundedReceiver<Vec<u8>>) {
@@ -35,11 +36,26 @@ async fn echo() -> (SocketAddr, mpsc::UnboundedReceiver<Vec<u8>>) {
     (addr, reports)
 }
 
-async fn say(stream: &mut TcpStream, text: &[u8]) -> std::io::Result<Vec<u8>> {
+async fn say(stream: &mut TcpStream, text: &[u8]) -> io::Result<Vec<u8>> {
     stream.write_all(text).await?;
     let mut answer = vec![0; text.len()];
     stream.read_exact(&mut answer).await?;
     Ok(answer)
+}
+
+/// What is left to read until the connection ends, which must be soon.
+async fn rest(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut rest = Vec::new();
+    let read = timeout(DEADLINE, stream.read_to_end(&mut rest));
+    read.await.expect("the connection ends").map(|_| rest)
+}
+
+/// What the server got on a connection that has ended.
+async fn got(reports: &mut mpsc::UnboundedReceiver<Vec<u8>>) -> Vec<u8> {
+    timeout(DEADLINE, reports.recv())
+        .await
+        .expect("the server sees the end")
+        .unwrap()
 }
 
 async fn start() -> (Proxy, TcpStream, mpsc::UnboundedReceiver<Vec<u8>>) {
@@ -68,8 +84,8 @@ async fn a_cut_ends_what_is_open_and_nothing_else() {
     let (proxy, mut stream, _reports) = start().await;
     proxy.cut();
     assert_eq!(
-        stream.read(&mut [0; 8]).await.unwrap(),
-        0,
+        rest(&mut stream).await.unwrap(),
+        b"",
         "an open connection is closed"
     );
     let mut next = TcpStream::connect(proxy.addr()).await.unwrap();
@@ -81,9 +97,9 @@ async fn a_cut_ends_what_is_open_and_nothing_else() {
 async fn refuse_closes_open_and_new_connections() {
     let (proxy, mut stream, _reports) = start().await;
     proxy.set(Mode::Refuse);
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    assert_eq!(rest(&mut stream).await.unwrap(), b"");
     let mut next = TcpStream::connect(proxy.addr()).await.unwrap();
-    assert_eq!(next.read(&mut [0; 8]).await.unwrap(), 0);
+    assert_eq!(rest(&mut next).await.unwrap(), b"");
     proxy.set(Mode::Pass);
     let mut last = TcpStream::connect(proxy.addr()).await.unwrap();
     assert_eq!(say(&mut last, b"again").await.unwrap(), b"again");
@@ -93,10 +109,7 @@ async fn refuse_closes_open_and_new_connections() {
 async fn reset_resets() {
     let (proxy, mut stream, _reports) = start().await;
     proxy.set(Mode::Reset);
-    let error = stream
-        .read(&mut [0; 8])
-        .await
-        .expect_err("a reset is an error");
+    let error = rest(&mut stream).await.expect_err("a reset is an error");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
@@ -112,7 +125,7 @@ async fn hang_forwards_nothing_until_it_ends() {
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"held");
     drop(stream);
-    assert_eq!(reports.recv().await.unwrap(), b"passesheld");
+    assert_eq!(got(&mut reports).await, b"passesheld");
 }
 
 #[tokio::test]
@@ -121,8 +134,8 @@ async fn answers_are_lost_though_the_work_is_done() {
     proxy.set(Mode::HoldAnswers);
     assert!(timeout(PATIENCE, say(&mut stream, b"work")).await.is_err());
     proxy.cut();
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0, "no answer came");
-    assert_eq!(reports.recv().await.unwrap(), b"passeswork");
+    assert_eq!(rest(&mut stream).await.unwrap(), b"", "no answer came");
+    assert_eq!(got(&mut reports).await, b"passeswork");
 }
 
 #[tokio::test]
@@ -130,13 +143,11 @@ async fn truncation_delivers_exactly_so_many_bytes() {
     let (proxy, mut stream, mut reports) = start().await;
     proxy.set(Mode::TruncateAfter(4));
     stream.write_all(b"truncated").await.unwrap();
-    let mut sink = Vec::new();
-    let error = stream
-        .read_to_end(&mut sink)
+    let error = rest(&mut stream)
         .await
         .expect_err("the client sees a reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    assert_eq!(reports.recv().await.unwrap(), b"passestrun");
+    assert_eq!(got(&mut reports).await, b"passestrun");
 }
 
 #[tokio::test]
@@ -145,5 +156,5 @@ async fn a_target_that_is_down_closes_the_connection() {
     let nowhere = SocketAddr::from((addr.ip(), outbox_tests::servers::free_port()));
     let proxy = Proxy::start(nowhere).await;
     let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    assert_eq!(rest(&mut stream).await.unwrap(), b"");
 }

@@ -1,4 +1,5 @@
 //! The sinks against real servers.
+#![cfg(test)]
 
 mod kafka;
 mod nats;

@@ -15,7 +15,7 @@ async fn what_is_too_large_is_undeliverable_with_size_and_limit_and_the_rest_flo
     let server = Nats::options().max_payload(4_096).start().await;
     let jetstream = server.jetstream().await;
     stream(&jetstream, "SMALL", |config| {
-        config.max_message_size = 2_048
+        config.max_message_size = 2_048;
     })
     .await;
     let settings = json!({ "subject": "SMALL.{type}" });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox::{Event, Position};
-use outbox_sinks::{Batch, Connector, Delivery, ErrorKind, Verdict};
+use outbox_sinks::{Batch, Delivery, ErrorKind, Verdict};
 use outbox_tests::servers::S3;
 use serde_json::{Value, json};
 
@@ -209,8 +209,16 @@ async fn a_large_object_is_put_in_one_piece() {
         })
         .collect();
     let mut sink = open(with(bucket.settings(), json!({"compression": "none"}))).await;
-    assert_eq!(sink.deliver(&Batch::new(events).unwrap()).await.unwrap(), Delivery::All);
-    let sizes: Vec<_> = bucket.objects().await.into_values().map(|bytes| bytes.len()).collect();
+    assert_eq!(
+        sink.deliver(&Batch::new(events).unwrap()).await.unwrap(),
+        Delivery::All
+    );
+    let sizes: Vec<_> = bucket
+        .objects()
+        .await
+        .into_values()
+        .map(|bytes| bytes.len())
+        .collect();
     assert!(sizes.iter().any(|size| *size > 16_000_000), "{sizes:?}");
     assert_eq!(bucket.read_by_manifests().await.len(), 4_000);
 }

@@ -177,10 +177,10 @@ fn store(state: &Mutex<State>, put: Put) -> Reply {
     }
     let hash = put.headers.get("x-amz-meta-outbox-sha256").cloned();
     state.stored.insert(put.path, hash.unwrap_or_default());
-    match fault {
-        Fault::LoseAnswer => Reply::Close,
-        _ => Reply::Answer(answer(200, "", "")),
+    if matches!(fault, Fault::LoseAnswer) {
+        return Reply::Close;
     }
+    Reply::Answer(answer(200, "", ""))
 }
 
 fn look(state: &Mutex<State>, put: &Put) -> Reply {
