@@ -8,8 +8,9 @@ use crate::config::{Environment, Log, LogFormat};
 
 /// Starts logging as configured. A second call changes nothing.
 pub(super) fn start(log: &Log) {
-    // The driver passes the server's notices on as INFO; a directive for it still counts.
-    let directives = format!("sqlx=warn,{}", log.filter);
+    // The drivers tell as INFO what the server notices, and each of many connections in an
+    // outage: that is for whoever names them in a directive of their own.
+    let directives = format!("sqlx=warn,async_nats=warn,{}", log.filter);
     let filter = EnvFilter::try_new(directives).expect("the configuration was checked");
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -31,6 +31,9 @@ impl ClientLog {
     /// Passes one line on.
     pub(super) fn line(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         let sink = &*self.sink;
+        if is_about_our_own_choice(facility, message) {
+            return tracing::debug!(sink, facility, message, "kafka client");
+        }
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert
@@ -78,9 +81,27 @@ impl ClientLog {
     }
 }
 
+/// Each new producer warns that this option is experimental. It is this sink that sets it,
+/// with tests of what it rests on, and not somebody whom the warning could help.
+fn is_about_our_own_choice(facility: &str, message: &str) -> bool {
+    facility == "CONFWARN" && message.contains("enable.gapless.guarantee")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_warning_about_the_sinks_own_setting_is_no_warning() {
+        let about = |name: &str| format!("Configuration property {name} is experimental");
+        let ours = about("enable.gapless.guarantee");
+        assert!(is_about_our_own_choice("CONFWARN", &ours));
+        assert!(!is_about_our_own_choice(
+            "CONFWARN",
+            &about("something.else")
+        ));
+        assert!(!is_about_our_own_choice("FAIL", &ours));
+    }
 
     #[test]
     fn a_problem_of_one_kind_is_new_only_once_until_recovery() {

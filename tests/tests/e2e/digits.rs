@@ -133,7 +133,7 @@ async fn insert(connection: &mut PgConnection, n: u8, time: &str, created_at: &s
 async fn digits_and_strange_times_arrive_as_they_were_written_in_every_format() {
     // C6, C12
     let scene = Scene::new().await;
-    prepare(&scene).await;
+    Box::pin(prepare(&scene)).await;
     let mut connection = scene.connect().await;
     let publish = format!("select outbox_publish('number.told', 't', 's', '{DATA}')");
     connection

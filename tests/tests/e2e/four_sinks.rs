@@ -51,7 +51,7 @@ path = "events.ndjson"
 async fn every_committed_event_is_at_four_destinations_in_order_through_a_kill_and_a_restart() {
     // One of its own: what is open in this cluster is part of the test.
     let postgres = Postgres::newest().await;
-    let scene = scene(&postgres).await;
+    let scene = Box::pin(scene(&postgres)).await;
     let file = scene.path("events.ndjson");
     let load = Load {
         publishers: 6,
