@@ -12,7 +12,7 @@ use outbox::Position;
 use outbox_sinks::{Batch, Connector};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::decide::{Step, next_step};
 use crate::feed::Fed;
@@ -127,11 +127,12 @@ impl<S: Store> Dispatch<S> {
             Ended::Stopped => info!(sink, "stopped"),
             Ended::LeaseLost => return warn!(sink, "lease lost: another worker may go on"),
             Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
+            Ended::Foreign(reason) => error!(sink, reason, "not delivering: a person must decide"),
         }
         if let Err(error) = self.store.release(lease).await {
             warn!(sink, %error, "can't release the lease: it runs out by itself");
         }
-        if let Ended::Fenced(_) = ended {
+        if let Ended::Fenced(_) | Ended::Foreign(_) = ended {
             self.stop
                 .run_until_cancelled(sleep(self.worker.lease_ttl))
                 .await;

@@ -23,6 +23,9 @@ pub(crate) enum Ended {
     LeaseLost,
     /// Somebody newer owns the destination.
     Fenced(SinkError),
+    /// The cursor belongs to another history than this database: going on could
+    /// skip events in silence. A person must decide.
+    Foreign(&'static str),
 }
 
 /// A lease that is held, and what can end that.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, error, info, warn};
 
 use crate::attempt;
-use crate::decide::{Attempt, Backoff, pause};
+use crate::decide::{Attempt, Backoff, other_history, pause};
 use crate::dispatch::Dispatch;
 use crate::feed::{Fed, Feed};
 use crate::hold::{Ended, Hold};
@@ -64,18 +64,46 @@ impl<'a, S: Store> Tenure<'a, S> {
         let claim = self.hold.ask(|| store.claim(lease, start)).await?;
         let Claim::Claimed {
             position,
+            foreign,
             attempts,
             retry_in,
         } = claim
         else {
             return Err(Ended::LeaseLost);
         };
+        self.same_history(position, foreign, attempts).await?;
         (self.saved, self.attempts) = (position, attempts);
         info!(sink = self.hold.lease.sink, %position, attempts, "cursor claimed");
         self.hold.until_stopped(sleep(retry_in)).await?;
         let filter = self.of.sink.filter.clone();
         let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
         Ok(Feed::start(store, head, position, filter, self.limits()))
+    }
+
+    /// Stops, with an explanation that `status` shows, if the cursor is not of this
+    /// database's history.
+    async fn same_history(
+        &mut self,
+        cursor: Position,
+        foreign: bool,
+        attempts: u32,
+    ) -> Result<(), Ended> {
+        let (store, lease) = (self.hold.store, self.hold.lease);
+        let head = self.hold.ask(|| store.head()).await?;
+        let Some(reason) = other_history(cursor, foreign, head.horizon) else {
+            return Ok(());
+        };
+        let failure = Failure {
+            up_to: None,
+            attempts,
+            retry_in: self.of.worker.lease_ttl,
+            kind: ErrorKind::Misconfigured.as_str(),
+            error: reason.to_owned(),
+        };
+        self.hold
+            .write(|| store.save_failure(lease, &failure))
+            .await?;
+        Err(Ended::Foreign(reason))
     }
 
     /// The next batch. Saves the cursor when it only passes filtered events for long.
