@@ -1,11 +1,11 @@
 //! The database goes down and comes back, or freezes: nothing hangs, nothing is lost, and the log
 //! does not grow with the length of it.
 
-use std::collections::HashSet;
-
 use outbox_tests::servers::{Postgres, PostgresVersion, Shutdown};
 
-use super::fixture::{Running, Scene, assert_complete_in_order, eventually, in_file, publish};
+use super::fixture::{
+    Running, Scene, assert_complete_in_order, distinct, eventually, in_file, publish,
+};
 
 const SINKS: &str = r#"
 [sinks.one.file]
@@ -22,12 +22,7 @@ async fn all_arrives(scene: &Scene, count: usize) {
     let published = publish(scene.database(), count).await;
     for name in ["one.ndjson", "two.ndjson"] {
         let file = scene.path(name);
-        // Counted by id: after an outage some may be there twice.
-        let all = async || {
-            let delivered = in_file(&file);
-            let ids: HashSet<_> = delivered.iter().map(|event| &event.id).collect();
-            (ids.len() >= published.len()).then_some(())
-        };
+        let all = async || (distinct(&in_file(&file)) >= published.len()).then_some(());
         eventually("all is delivered", all).await;
         assert_complete_in_order(name, &in_file(&file), &published);
     }
