@@ -65,7 +65,14 @@ impl<S: Store> Dispatch<S> {
         let mut feed = tenure.claim().await?;
         loop {
             match tenure.next(&mut feed).await? {
-                Fed::Batch { batch, end, .. } => self.deliver(tenure, batch, end).await?,
+                Fed::Batch {
+                    batch,
+                    end,
+                    closed_by,
+                } => {
+                    debug!(sink = self.sink.name, ?batch, ?closed_by, "delivering");
+                    self.deliver(tenure, batch, end).await?;
+                }
                 Fed::Passed { end } => tenure.pass(end),
             }
         }
