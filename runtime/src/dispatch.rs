@@ -47,12 +47,12 @@ pub struct Dispatch<S> {
 impl<S: Store> Dispatch<S> {
     /// Runs until a stop is asked for: waits for the lease, delivers for as long as
     /// it is held, lets it go, and begins again.
-    pub async fn run(self) {
+    pub async fn run(&self) {
         while let Some((lease, taken_at)) = self.take_lease().await {
             info!(sink = lease.sink, token = lease.token, "lease taken");
             let ttl = self.worker.lease_ttl;
             let keeper = Keeper::start(Arc::clone(&self.store), lease.clone(), ttl, taken_at);
-            let mut tenure = Tenure::new(&self, &lease, &keeper);
+            let mut tenure = Tenure::new(self, &lease, &keeper);
             let Err(ended) = self.deliver_all(&mut tenure).await;
             tenure.close(&ended).await;
             drop(keeper);
@@ -134,6 +134,7 @@ impl<S: Store> Dispatch<S> {
             Ended::Stopped => info!(sink, "stopped"),
             Ended::LeaseLost => return warn!(sink, "lease lost: another worker may go on"),
             Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
+            Ended::ReaderGone => error!(sink, "reading ended by a bug: beginning anew"),
             Ended::Foreign(reason) => error!(sink, reason, "not delivering: a person must decide"),
         }
         if let Err(error) = self.store.release(lease).await {

@@ -110,7 +110,8 @@ impl<'a, S: Store> Tenure<'a, S> {
     pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Fed, Ended> {
         loop {
             let Some((position, since)) = self.passed else {
-                return self.hold.until_stopped(feed.next()).await;
+                let fed = self.hold.until_stopped(feed.next()).await?;
+                return fed.ok_or(Ended::ReaderGone);
             };
             let save_at = since + self.of.worker.cursor_idle_save;
             tokio::select! {
@@ -118,7 +119,9 @@ impl<'a, S: Store> Tenure<'a, S> {
                 // 1. It is time to save, even if events keep coming that do not match.
                 () = sleep_until(save_at) => self.commit(position).await?,
                 // 2. More events, a stop, or the end of the lease.
-                fed = self.hold.until_stopped(feed.next()) => return fed,
+                fed = self.hold.until_stopped(feed.next()) => {
+                    return fed?.ok_or(Ended::ReaderGone);
+                }
             }
         }
     }

@@ -333,7 +333,7 @@ impl Worker {
         };
         Self {
             stop,
-            task: tokio::spawn(dispatch.run()),
+            task: tokio::spawn(async move { dispatch.run().await }),
         }
     }
 
