@@ -16,7 +16,7 @@ use crate::envelope::{Envelope, Field};
 /// One committed event of the outbox.
 ///
 /// A payload that is not the JSON object it should be still makes an event, so
-/// that it can be dead-lettered and its neighbours flow: see [`Event::defect`].
+/// that whoever meets it can say what is wrong with it: see [`Event::defect`].
 ///
 /// ```
 /// use outbox::{Event, Position};

@@ -49,12 +49,6 @@ impl Keeper {
     pub async fn lost(&self) {
         self.lost.cancelled().await;
     }
-
-    /// Whether the lease is lost or about to be.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.lost.is_cancelled()
-    }
 }
 
 async fn renew_until_lost<S: Store>(store: &S, lease: &Lease, ttl: Duration, taken_at: Instant) {

@@ -95,7 +95,8 @@ impl<'a, S: Store> Tenure<'a, S> {
         };
         let failure = Failure {
             up_to: None,
-            attempts,
+            // Status shows it as backing off, with the reason.
+            attempts: attempts.max(1),
             retry_in: self.of.worker.lease_ttl,
             kind: ErrorKind::Misconfigured.as_str(),
             error: reason.to_owned(),

@@ -148,6 +148,24 @@ async fn a_stop_does_not_wait_for_a_delivery_for_ever_and_is_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delivery_that_fails_during_a_stop_is_no_attempt() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    destination.take(Duration::from_secs(4));
+    destination.answer(|_| {
+        let open = Verdict::Unconfirmed;
+        Ok(Delivery::Each(vec![Verdict::Delivered, open.clone(), open]))
+    });
+    let worker = Worker::start(&store, &destination, "w1");
+    until("a delivery has begun", || {
+        destination.deliveries().len() == 1
+    })
+    .await;
+    worker.stopped().await;
+    assert_eq!(store.look(|state| state.attempts), 0);
+    assert!(cursor_at(&store, 1), "what was delivered is saved");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_renew_stops_before_another_may_start() {
     let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
     destination.take(Duration::from_secs(50));

@@ -10,8 +10,8 @@ pub enum ErrorKind {
     /// The destination can't be reached or says "not now". Nothing is known
     /// against any event: the same batch is tried again, without limit.
     Unavailable,
-    /// The batch failed and the sink can't say why. Tried again; from the second
-    /// failure on in halves, to find an event that is to blame.
+    /// The batch failed and the sink can't say why. Tried again, with
+    /// growing pauses.
     Failed,
     /// It needs a person: bad credentials, no such topic, bucket or stream. Tried
     /// at the longest interval; no event is blamed.

@@ -44,7 +44,7 @@ pub trait Connector: Send + Sync + 'static {
 /// # Contract
 ///
 /// *You may assume*: calls never overlap; batches come in outbox order; an event
-/// may come twice (after a crash, a retry or a replay), with the same id.
+/// may come twice (after a crash or a retry), with the same id.
 ///
 /// *You must*: report as delivered only what survives a crash of the destination;
 /// within one key, never make an event durable before its predecessor; keep

@@ -7,6 +7,10 @@
 //! [sinks.tally.counter]
 //! path = "counts.txt"
 //! ```
+//!
+//! ```console
+//! $ cargo run -p example-custom-sink -- --config counter.toml check
+//! ```
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;

@@ -9,9 +9,13 @@ use outbox::{Position, Txid};
 #[must_use]
 pub fn other_history(cursor: Position, foreign: bool, horizon: Txid) -> Option<&'static str> {
     if foreign {
-        Some("the cursor was saved in another database cluster, of which this is a copy")
+        Some(
+            "the cursor was saved in another database cluster, of which this is a copy: remove the sink here, or give it a new cursor (docs/operate.md, After a restore)",
+        )
     } else if cursor.txid >= horizon {
-        Some("the cursor lies beyond all transactions of this database, which was restored")
+        Some(
+            "the cursor lies beyond all transactions of this database, which was restored: decide where to go on (docs/operate.md, After a restore)",
+        )
     } else {
         None
     }

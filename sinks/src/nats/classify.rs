@@ -192,10 +192,9 @@ fn connect(kind: ConnectErrorKind) -> (Class, &'static str) {
 
 fn publish(kind: PublishErrorKind) -> (Class, &'static str) {
     match kind {
-        PublishErrorKind::MaxPayloadExceeded => (
-            Class::Undeliverable,
-            "raise the server's max_payload and replay",
-        ),
+        PublishErrorKind::MaxPayloadExceeded => {
+            (Class::Undeliverable, "raise the server's max_payload")
+        }
         PublishErrorKind::StreamNotFound => classify(Failure::NoStream),
         PublishErrorKind::TimedOut => (
             OUTAGE,
@@ -213,10 +212,9 @@ fn publish(kind: PublishErrorKind) -> (Class, &'static str) {
 
 fn answer(status: usize, code: ErrorCode) -> (Class, &'static str) {
     match code {
-        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => (
-            Class::Undeliverable,
-            "raise the stream's max_msg_size and replay",
-        ),
+        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => {
+            (Class::Undeliverable, "raise the stream's max_msg_size")
+        }
         ErrorCode::STREAM_STORE_FAILED => (
             OUTAGE,
             "the stream is full or its disk is: raise its limits, or let its consumers catch up",

@@ -66,3 +66,16 @@ async fn the_commands_in_the_readme_exist() {
         }
     }
 }
+
+#[test]
+fn every_path_in_the_architecture_exists() {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let quoted = text.split('`').skip(1).step_by(2);
+    let paths: Vec<_> = quoted
+        .filter(|quoted| quoted.contains('/') && !quoted.contains(['<', ' ']))
+        .collect();
+    assert!(paths.len() > 15, "{paths:?}");
+    for path in paths {
+        assert!(Path::new(ROOT).join(path).exists(), "{path}");
+    }
+}

@@ -1,3 +1,5 @@
+//! A broker takes messages, and keeps them through kill -9.
+
 use std::time::Duration;
 
 use outbox_tests::servers::{Kafka, Mode, shared};

@@ -1,3 +1,5 @@
+//! JetStream takes messages, and keeps them through kill -9.
+
 use async_nats::jetstream::{Context, stream};
 use futures_util::StreamExt;
 use outbox_tests::servers::{Nats, shared};

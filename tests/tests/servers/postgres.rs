@@ -1,3 +1,5 @@
+//! Both versions answer, and keep what was committed through kill -9.
+
 use std::time::Duration;
 
 use outbox_tests::servers::{Database, Mode, Postgres, PostgresVersion, Proxy, Shutdown, shared};

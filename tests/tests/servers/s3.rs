@@ -1,3 +1,5 @@
+//! Objects come back as they were put, and a conditional put is one.
+
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, RequestChecksumCalculation};
