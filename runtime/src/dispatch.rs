@@ -12,7 +12,7 @@ use outbox::Position;
 use outbox_sinks::{Batch, Connector};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::decide::{Step, next_step};
 use crate::feed::Fed;
@@ -47,12 +47,12 @@ pub struct Dispatch<S> {
 impl<S: Store> Dispatch<S> {
     /// Runs until a stop is asked for: waits for the lease, delivers for as long as
     /// it is held, lets it go, and begins again.
-    pub async fn run(self) {
+    pub async fn run(&self) {
         while let Some((lease, taken_at)) = self.take_lease().await {
             info!(sink = lease.sink, token = lease.token, "lease taken");
             let ttl = self.worker.lease_ttl;
             let keeper = Keeper::start(Arc::clone(&self.store), lease.clone(), ttl, taken_at);
-            let mut tenure = Tenure::new(&self, &lease, &keeper);
+            let mut tenure = Tenure::new(self, &lease, &keeper);
             let Err(ended) = self.deliver_all(&mut tenure).await;
             tenure.close(&ended).await;
             drop(keeper);
@@ -65,7 +65,14 @@ impl<S: Store> Dispatch<S> {
         let mut feed = tenure.claim().await?;
         loop {
             match tenure.next(&mut feed).await? {
-                Fed::Batch { batch, end, .. } => self.deliver(tenure, batch, end).await?,
+                Fed::Batch {
+                    batch,
+                    end,
+                    closed_by,
+                } => {
+                    debug!(sink = self.sink.name, ?batch, ?closed_by, "delivering");
+                    self.deliver(tenure, batch, end).await?;
+                }
                 Fed::Passed { end } => tenure.pass(end),
             }
         }
@@ -127,11 +134,13 @@ impl<S: Store> Dispatch<S> {
             Ended::Stopped => info!(sink, "stopped"),
             Ended::LeaseLost => return warn!(sink, "lease lost: another worker may go on"),
             Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
+            Ended::ReaderGone => error!(sink, "reading ended by a bug: beginning anew"),
+            Ended::Foreign(reason) => error!(sink, reason, "not delivering: a person must decide"),
         }
         if let Err(error) = self.store.release(lease).await {
             warn!(sink, %error, "can't release the lease: it runs out by itself");
         }
-        if let Ended::Fenced(_) = ended {
+        if let Ended::Fenced(_) | Ended::Foreign(_) = ended {
             self.stop
                 .run_until_cancelled(sleep(self.worker.lease_ttl))
                 .await;

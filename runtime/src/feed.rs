@@ -92,14 +92,9 @@ impl Feed {
     }
 
     /// The next batch, or word that events were passed over. Pends while there is
-    /// nothing. Cancelling the call loses nothing.
-    pub async fn next(&mut self) -> Fed {
-        match self.batches.recv().await {
-            Some(fed) => fed,
-            // The reader ends only with the feed, or by a panic in it: then the
-            // lease runs out and a new feed is started.
-            None => std::future::pending().await,
-        }
+    /// nothing. Cancelling the call loses nothing. `None` if reading ended by a bug.
+    pub async fn next(&mut self) -> Option<Fed> {
+        self.batches.recv().await
     }
 }
 

@@ -23,6 +23,11 @@ pub(crate) enum Ended {
     LeaseLost,
     /// Somebody newer owns the destination.
     Fenced(SinkError),
+    /// Reading ended by a bug of ours. It begins anew.
+    ReaderGone,
+    /// The cursor belongs to another history than this database: going on could
+    /// skip events in silence. A person must decide.
+    Foreign(&'static str),
 }
 
 /// A lease that is held, and what can end that.

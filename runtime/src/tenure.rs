@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, error, info, warn};
 
 use crate::attempt;
-use crate::decide::{Attempt, Backoff, pause};
+use crate::decide::{Attempt, Backoff, other_history, pause};
 use crate::dispatch::Dispatch;
 use crate::feed::{Fed, Feed};
 use crate::hold::{Ended, Hold};
@@ -64,12 +64,14 @@ impl<'a, S: Store> Tenure<'a, S> {
         let claim = self.hold.ask(|| store.claim(lease, start)).await?;
         let Claim::Claimed {
             position,
+            foreign,
             attempts,
             retry_in,
         } = claim
         else {
             return Err(Ended::LeaseLost);
         };
+        self.same_history(position, foreign, attempts).await?;
         (self.saved, self.attempts) = (position, attempts);
         info!(sink = self.hold.lease.sink, %position, attempts, "cursor claimed");
         self.hold.until_stopped(sleep(retry_in)).await?;
@@ -78,11 +80,38 @@ impl<'a, S: Store> Tenure<'a, S> {
         Ok(Feed::start(store, head, position, filter, self.limits()))
     }
 
+    /// Stops, with an explanation that `status` shows, if the cursor is not of this
+    /// database's history.
+    async fn same_history(
+        &mut self,
+        cursor: Position,
+        foreign: bool,
+        attempts: u32,
+    ) -> Result<(), Ended> {
+        let (store, lease) = (self.hold.store, self.hold.lease);
+        let head = self.hold.ask(|| store.head()).await?;
+        let Some(reason) = other_history(cursor, foreign, head.horizon) else {
+            return Ok(());
+        };
+        let failure = Failure {
+            up_to: None,
+            attempts,
+            retry_in: self.of.worker.lease_ttl,
+            kind: ErrorKind::Misconfigured.as_str(),
+            error: reason.to_owned(),
+        };
+        self.hold
+            .write(|| store.save_failure(lease, &failure))
+            .await?;
+        Err(Ended::Foreign(reason))
+    }
+
     /// The next batch. Saves the cursor when it only passes filtered events for long.
     pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Fed, Ended> {
         loop {
             let Some((position, since)) = self.passed else {
-                return self.hold.until_stopped(feed.next()).await;
+                let fed = self.hold.until_stopped(feed.next()).await?;
+                return fed.ok_or(Ended::ReaderGone);
             };
             let save_at = since + self.of.worker.cursor_idle_save;
             tokio::select! {
@@ -90,7 +119,9 @@ impl<'a, S: Store> Tenure<'a, S> {
                 // 1. It is time to save, even if events keep coming that do not match.
                 () = sleep_until(save_at) => self.commit(position).await?,
                 // 2. More events, a stop, or the end of the lease.
-                fed = self.hold.until_stopped(feed.next()) => return fed,
+                fed = self.hold.until_stopped(feed.next()) => {
+                    return fed?.ok_or(Ended::ReaderGone);
+                }
             }
         }
     }

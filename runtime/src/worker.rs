@@ -1,13 +1,15 @@
 //! A worker: the head and one loop per sink, started together, joined together.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use outbox_sinks::Connector;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
 use crate::dispatch::Dispatch;
@@ -17,6 +19,8 @@ use crate::store::Store;
 
 /// What saving, closing and releasing may take on top of the delivery in hand.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
+/// The pause before a task that panicked begins anew.
+const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs every sink until `stop` is cancelled, then stops gracefully: deliveries in
 /// hand are finished (within `shutdown_timeout`), cursors saved, leases released.
@@ -27,42 +31,70 @@ pub async fn run<S: Store>(
     stop: CancellationToken,
 ) {
     let worker = Arc::new(worker);
+    let mut tasks = JoinSet::new();
     let (sender, head) = watch::channel(None);
-    let polling = watch_head(Arc::clone(&store), worker.poll_max_interval, sender);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the supervisor; aborted on return"
-    )]
-    let _polling = AbortOnDropHandle::new(tokio::spawn(polling));
-
-    let mut loops = JoinSet::new();
+    let (asked, interval, stopped) = (Arc::clone(&store), worker.poll_max_interval, stop.clone());
+    tasks.spawn(supervised("head".to_owned(), move || {
+        let (store, sender, stop) = (Arc::clone(&asked), sender.clone(), stopped.clone());
+        async move {
+            let polling = watch_head(store, interval, sender);
+            stop.run_until_cancelled(polling).await;
+        }
+    }));
     for (sink, connector) in sinks {
-        let dispatch = Dispatch {
+        let name = sink.name.clone();
+        let dispatch = Arc::new(Dispatch {
             store: Arc::clone(&store),
             worker: Arc::clone(&worker),
             sink,
             connector,
             head: head.clone(),
             stop: stop.clone(),
-        };
-        loops.spawn(dispatch.run());
+        });
+        tasks.spawn(supervised(name, move || {
+            let dispatch = Arc::clone(&dispatch);
+            async move { dispatch.run().await }
+        }));
     }
-    drop(head);
 
     let overdue = async {
         stop.cancelled().await;
-        tokio::time::sleep(worker.shutdown_timeout * 2 + STOP_MARGIN).await;
+        sleep(worker.shutdown_timeout * 2 + STOP_MARGIN).await;
     };
     tokio::select! {
-        () = join_all(&mut loops) => {}
-        () = overdue => error!(unfinished = loops.len(), "loops did not stop in time: ending them"),
+        () = join_all(&mut tasks) => {}
+        () = overdue => error!(unfinished = tasks.len(), "tasks did not stop in time: ending them"),
     }
 }
 
-async fn join_all(loops: &mut JoinSet<()>) {
-    while let Some(ended) = loops.join_next().await {
-        if let Err(error) = ended {
-            error!(%error, "a loop ended by a bug: its lease runs out, another worker goes on");
-        }
+/// Runs a task that must not end before it is told to. If it panics, by a bug of
+/// ours, it begins anew: a sink that stands still in silence would be worse.
+async fn supervised<Fut>(task: String, start: impl Fn() -> Fut)
+where
+    Fut: Future<Output = ()>,
+{
+    while AssertUnwindSafe(start()).catch_unwind().await.is_err() {
+        error!(task, "ended by a bug: beginning anew");
+        sleep(RESTART_INTERVAL).await;
+    }
+}
+
+async fn join_all(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_begins_anew_and_one_that_ends_does_not() {
+        let runs = AtomicU32::new(0);
+        let third_ends = || async {
+            assert!(runs.fetch_add(1, Ordering::Relaxed) == 2, "a bug");
+        };
+        supervised("test".to_owned(), third_ends).await;
+        assert_eq!(runs.into_inner(), 3);
     }
 }

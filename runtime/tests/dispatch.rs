@@ -197,6 +197,20 @@ async fn a_zombie_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cursor_of_another_history_delivers_nothing_until_somebody_decides() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    store.look(|state| state.cursor = Position::new(77, 1));
+    let worker = Worker::start(&store, &destination, "w1");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    store.look(|state| (state.cursor, state.foreign) = (Position::BEGINNING, true));
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(destination.deliveries().is_empty());
+    store.look(|state| state.foreign = false);
+    until("it goes on by itself", || cursor_at(&store, 5)).await;
+    worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_database_that_is_away_for_a_while_costs_nothing_but_time() {
     let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
     let worker = Worker::start(&store, &destination, "w1");

@@ -2,7 +2,9 @@
 //! The loop in `dispatch` acts on what they say.
 
 mod backoff;
+mod history;
 mod next_step;
 
 pub use backoff::{Backoff, pause};
+pub use history::other_history;
 pub use next_step::{Attempt, Step, next_step};

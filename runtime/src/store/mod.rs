@@ -151,6 +151,8 @@ pub enum Claim {
     Claimed {
         /// Everything up to here is settled.
         position: Position,
+        /// Whether it was saved in another cluster, of which this database is a copy.
+        foreign: bool,
         /// Failed attempts in a row so far.
         attempts: u32,
         /// How long the pause after the last of them still takes.

@@ -55,6 +55,7 @@ impl Store for Database {
             Fence::Fenced => Claim::Fenced,
             Fence::Held(cursor) => Claim::Claimed {
                 position: cursor.position,
+                foreign: cursor.foreign,
                 attempts: cursor.attempts,
                 retry_in: cursor.retry_in.unwrap_or_default(),
             },

@@ -36,6 +36,7 @@ pub(crate) struct State {
     pub(crate) reads: usize,
     pub(crate) renewals_fail: bool,
     pub(crate) down: bool,
+    pub(crate) foreign: bool,
 }
 
 impl MemoryStore {
@@ -149,6 +150,7 @@ impl Store for MemoryStore {
             .map_or(Duration::ZERO, |at| at - Instant::now());
         Ok(Claim::Claimed {
             position: state.cursor,
+            foreign: state.foreign,
             attempts: state.attempts,
             retry_in,
         })
@@ -331,7 +333,7 @@ impl Worker {
         };
         Self {
             stop,
-            task: tokio::spawn(dispatch.run()),
+            task: tokio::spawn(async move { dispatch.run().await }),
         }
     }
 

@@ -13,13 +13,15 @@ use crate::fixture::{Outbox, on_each_postgres, request, settings};
 async fn a_frozen_backend_costs_one_deadline_and_one_connection() {
     let postgres = Postgres::oldest().await;
     let server = postgres.database().await;
+    let settings = settings(&server.url());
+    outbox::migrate(&settings).await.unwrap();
     let settings = ConnectSettings {
         statement_timeout: Duration::from_millis(500),
+        // The name is this connection's alone: the one that migrated may linger.
         application_name: "frozen".to_owned(),
         max_connections: 1,
-        ..settings(&server.url())
+        ..settings
     };
-    outbox::migrate(&settings).await.unwrap();
     let database = Database::connect(&settings).await.unwrap();
     let mut admin = server.connect().await;
     let sql = "select pid from pg_stat_activity where application_name = 'frozen'";

@@ -14,7 +14,8 @@ const CASES: u32 = 300;
 
 /// Texts of all lengths around a limit, with characters of one to four bytes.
 fn text(limit: usize) -> impl Strategy<Value = String> {
-    let length = prop_oneof![0..3usize, limit - 2..limit + 3];
+    // Mostly good ones: the first broken rule hides the others.
+    let length = prop_oneof![8 => 1..3usize, 8 => limit - 2..=limit, 1 => 0..1usize, 1 => limit + 1..limit + 3];
     (
         length,
         prop::sample::select(vec!["a", "é", "\u{1F600}", "\n", "\"", "\\"]),
@@ -23,19 +24,22 @@ fn text(limit: usize) -> impl Strategy<Value = String> {
 }
 
 fn event_type() -> impl Strategy<Value = String> {
-    let part = prop_oneof![4 => "[a-zé]{1,4}", 1 => "", 1 => "\n", 1 => "[a-z]{60,70}"];
-    prop::collection::vec(part, 0..5).prop_map(|parts| parts.join("."))
+    let part = prop_oneof![9 => "[a-zé]{1,4}", 1 => "", 1 => "\n", 2 => "[a-z]{60,66}"];
+    prop_oneof![
+        4 => "[a-zé]{1,9}\\.[a-z_ \n]{1,9}",
+        2 => prop::collection::vec(part, 0..5).prop_map(|parts| parts.join(".")),
+    ]
 }
 
 fn data() -> impl Strategy<Value = String> {
     prop_oneof![
-        "null|true|[0-9]{1,20}|-?[0-9]{1,5}\\.[0-9]{1,5}",
-        r#"\{"k":("[a-z]{0,9}"|\[\]|1\.10)\}"#,
-        r#""(\\u00[0-9a-f]{2}|\\\\u0000|\\n|é|\\ud83d\\ude00|\\ud800)""#,
-        r#"(\{|\[|"|1,|01|1e|nul|\\|'|\{"a":1,\}|1\}|1,"id":2| )"#,
-        (65_250..65_400usize).prop_map(|length| format!("\"{}\"", "x".repeat(length))),
-        (32_600..32_800usize).prop_map(|length| format!("[{}1]", "1,".repeat(length))),
-        (30_000..70_000u32).prop_map(|exponent| format!("1e{exponent}")),
+        3 => "null|true|[0-9]{1,20}|-?[0-9]{1,5}\\.[0-9]{1,5}",
+        3 => r#"\{"k":("[a-z]{0,9}"|\[\]|1\.10)\}"#,
+        2 => r#""(\\u00[0-9a-f]{2}|\\\\u0000|\\n|é|\\ud83d\\ude00|\\ud800)""#,
+        1 => r#"(\{|\[|"|1,|01|1e|nul|\\|'|\{"a":1,\}|1\}|1,"id":2| )"#,
+        1 => (65_250..65_400usize).prop_map(|length| format!("\"{}\"", "x".repeat(length))),
+        1 => (32_600..32_800usize).prop_map(|length| format!("[{}1]", "1,".repeat(length))),
+        1 => (30_000..70_000u32).prop_map(|exponent| format!("1e{exponent}")),
     ]
 }
 
@@ -111,7 +115,7 @@ fn rust_and_sql_refuse_the_same_events_for_the_same_reason() {
             })
             .unwrap();
         assert!(
-            (CASES / 10..CASES * 19 / 20).contains(&refused),
+            (CASES / 5..CASES * 4 / 5).contains(&refused),
             "{refused} of {CASES}"
         );
     }

@@ -3,7 +3,6 @@ use std::time::Duration;
 use outbox_tests::servers::{Kafka, Mode, shared};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use tokio::time::Instant;
 
 fn producer(bootstrap: &str) -> FutureProducer {
     ClientConfig::new()
@@ -33,9 +32,7 @@ async fn values(kafka: &Kafka, topic: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_produced_can_be_read() {
-    let started = Instant::now();
     let kafka = shared::kafka().await;
-    println!("start: Kafka {:?}", started.elapsed());
     kafka.create_topic("read", 3).await;
     assert_eq!(kafka.messages("read").await, []);
     let producer = producer(&kafka.bootstrap());
@@ -75,10 +72,8 @@ async fn acknowledged_messages_survive_kill_and_stop() {
     kafka.create_topic("kept", 1).await;
     let producer = producer(&bootstrap);
     send(&producer, "kept", "before the kill").await;
-    let started = Instant::now();
     kafka.kill().await;
     kafka.start_again().await;
-    println!("start: Kafka after kill {:?}", started.elapsed());
     send(&producer, "kept", "before the stop").await;
     kafka.stop().await;
     kafka.start_again().await;

@@ -1,7 +1,6 @@
 use async_nats::jetstream::{Context, stream};
 use futures_util::StreamExt;
 use outbox_tests::servers::{Nats, shared};
-use tokio::time::Instant;
 
 async fn create_stream(jetstream: &Context, name: &str) {
     let subjects = vec![format!("{name}.>")];
@@ -33,9 +32,7 @@ async fn payloads(jetstream: &Context, name: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_publish_is_acknowledged_and_can_be_read() {
-    let started = Instant::now();
     let nats = shared::nats().await;
-    println!("start: NATS {:?}", started.elapsed());
     let jetstream = nats.jetstream().await;
     create_stream(&jetstream, "read").await;
     assert_eq!(publish(&jetstream, "read.a", "one").await, 1);

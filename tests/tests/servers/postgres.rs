@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use outbox_tests::servers::{Database, Mode, Postgres, PostgresVersion, Proxy, Shutdown, shared};
 use sqlx::{Connection, PgConnection};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 async fn insert(database: &Database, value: i32) {
     let mut connection = database.connect().await;
@@ -28,9 +28,7 @@ async fn kept(database: &Database) -> Vec<i32> {
 #[tokio::test]
 async fn both_versions_answer_and_their_databases_are_apart() {
     for (version, major) in [(PostgresVersion::Oldest, 15), (PostgresVersion::Newest, 18)] {
-        let started = Instant::now();
         let postgres = shared::postgres(version).await;
-        println!("start: Postgres {major} {:?}", started.elapsed());
         let (one, other) = (postgres.database().await, postgres.database().await);
         let number: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
             .fetch_one(&mut one.connect().await)

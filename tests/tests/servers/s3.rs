@@ -4,7 +4,6 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, RequestChecksumCa
 use aws_sdk_s3::error::SdkError;
 use bytes::Bytes;
 use outbox_tests::servers::{S3, shared};
-use tokio::time::Instant;
 
 fn client(s3: &S3, secret_key: &str) -> Client {
     let keys = Credentials::new(s3.access_key(), secret_key, None, None, "test");
@@ -50,9 +49,7 @@ async fn get(client: &Client, bucket: &str, key: &str) -> Bytes {
 
 #[tokio::test]
 async fn an_object_is_put_once_and_read_back() {
-    let started = Instant::now();
     let s3 = shared::s3().await;
-    println!("start: S3 {:?}", started.elapsed());
     s3.create_bucket("read");
     let client = client(s3, s3.secret_key());
     assert_eq!(put(&client, "read", "a/b.ndjson", "first").await, Ok(()));
