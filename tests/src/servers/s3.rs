@@ -7,6 +7,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use s3s::auth::SimpleAuth;
@@ -130,6 +133,18 @@ async fn serve(listener: TcpListener, service: S3Service) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let service = service.clone();
+        // An object is written and then its metadata: a client that is killed in between must
+        // not leave the one without the other, which no real S3 does. So what was begun goes on.
+        let service = service_fn(move |request: Request<Incoming>| {
+            let service = service.clone();
+            let answer =
+                background::runtime().spawn(async move { Service::call(&service, request).await });
+            async {
+                answer
+                    .await
+                    .expect("an answer of the test's S3 does not panic")
+            }
+        });
         connections.spawn(async move {
             let http = auto::Builder::new(TokioExecutor::new());
             // A client that hangs up in the middle is not this server's concern.
