@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outbox::Position;
 use outbox_sinks::{Batch, Connector};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
@@ -24,6 +24,8 @@ use crate::settings::{SinkSettings, WorkerSettings};
 use crate::store::{Lease, Store};
 use crate::tenure::Tenure;
 
+/// What giving a lease back may take.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two looks at a lease that somebody else holds.
 const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -42,6 +44,8 @@ pub struct Dispatch<S> {
     pub head: HeadReceiver,
     /// Asks the loop to stop.
     pub stop: CancellationToken,
+    /// Cancelled when deliveries must have ended after a stop.
+    pub overdue: CancellationToken,
 }
 
 impl<S: Store> Dispatch<S> {
@@ -132,18 +136,24 @@ impl<S: Store> Dispatch<S> {
         let sink = &lease.sink;
         match ended {
             Ended::Stopped => info!(sink, "stopped"),
-            Ended::LeaseLost => return warn!(sink, "lease lost: another worker may go on"),
+            Ended::LeaseLost => warn!(sink, "lease lost: another worker may go on"),
+            Ended::Reread => info!(sink, "the database was away: reading anew from the cursor"),
             Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
-            Ended::ReaderGone => error!(sink, "reading ended by a bug: beginning anew"),
             Ended::Foreign(reason) => error!(sink, reason, "not delivering: a person must decide"),
         }
-        if let Err(error) = self.store.release(lease).await {
-            warn!(sink, %error, "can't release the lease: it runs out by itself");
+        if !matches!(ended, Ended::LeaseLost) {
+            match timeout(RELEASE_TIMEOUT, self.store.release(lease)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => warn!(sink, %error, "can't release the lease: it runs out"),
+                Err(_) => warn!(sink, "can't release the lease in time: it runs out"),
+            }
         }
-        if let Ended::Fenced(_) | Ended::Foreign(_) = ended {
-            self.stop
-                .run_until_cancelled(sleep(self.worker.lease_ttl))
-                .await;
-        }
+        let pause = match ended {
+            Ended::Stopped => Duration::ZERO,
+            // Nothing may spin, whatever ends a tenure again and again.
+            Ended::LeaseLost | Ended::Reread => STANDBY_INTERVAL,
+            Ended::Fenced(_) | Ended::Foreign(_) => self.worker.lease_ttl,
+        };
+        self.stop.run_until_cancelled(sleep(pause)).await;
     }
 }

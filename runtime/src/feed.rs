@@ -54,6 +54,15 @@ pub enum ClosedBy {
     Age,
 }
 
+/// Where reading starts.
+#[derive(Clone, Copy, Debug)]
+pub struct From {
+    /// After this position.
+    pub after: Position,
+    /// In this [history](Store::history) of the database.
+    pub history: u64,
+}
+
 /// The reading side of one loop. Reading stops when it is dropped.
 #[derive(Debug)]
 pub struct Feed {
@@ -62,11 +71,11 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Starts to read after `after`.
+    /// Starts to read.
     pub fn start<S: Store>(
         store: Arc<S>,
         head: HeadReceiver,
-        after: Position,
+        from: From,
         filter: Filter,
         limits: BatchLimits,
     ) -> Self {
@@ -75,7 +84,8 @@ impl Feed {
             store,
             reader: None,
             head,
-            at: after,
+            at: from.after,
+            history: from.history,
             filter,
             limits,
             outage: Outage::default(),
@@ -92,7 +102,8 @@ impl Feed {
     }
 
     /// The next batch, or word that events were passed over. Pends while there is
-    /// nothing. Cancelling the call loses nothing. `None` if reading ended by a bug.
+    /// nothing. Cancelling the call loses nothing. `None` if reading must begin anew:
+    /// the connection to the database was lost meanwhile, or a bug of ours ended it.
     pub async fn next(&mut self) -> Option<Fed> {
         self.batches.recv().await
     }
@@ -103,6 +114,7 @@ struct Assembler<S: Store> {
     reader: Option<S::Reader>,
     head: HeadReceiver,
     at: Position,
+    history: u64,
     filter: Filter,
     limits: BatchLimits,
     outage: Outage,
@@ -112,50 +124,54 @@ impl<S: Store> Assembler<S> {
     async fn run(mut self, sender: mpsc::Sender<Fed>) {
         // A place in the channel first: so no more than one batch is ever waiting.
         while let Ok(place) = sender.reserve().await {
-            let fed = self.assemble().await;
-            place.send(fed);
+            match self.assemble().await {
+                Some(fed) => drop(place.send(fed)),
+                None => return,
+            }
         }
     }
 
-    /// Puts the next batch together.
-    async fn assemble(&mut self) -> Fed {
+    /// Puts the next batch together; `None` if the history has changed.
+    async fn assemble(&mut self) -> Option<Fed> {
         let mut batch = Assembly::new(self.limits);
         loop {
             // 1. Wait for something to read, but no longer than the batch may wait.
             let Some(head) = self.wait_for_more(&batch).await else {
-                return batch.close(self.at, ClosedBy::Age);
+                return Some(batch.close(self.at, ClosedBy::Age));
             };
-            // 2. Read it.
-            let page = self.read(head, &batch).await;
+            // 2. Read it. A horizon of another history says nothing about this one.
+            let page = self.read(head, &batch).await?;
             let exhausted = page.ended_by == PageEnd::Horizon;
             self.at = match head.newest {
                 // The head and the page share a horizon, below which nothing can appear.
                 Some(newest) if exhausted => newest.max(self.at),
                 _ => page.end,
             };
-            // 3. Hand out what is full, or what has no reason to wait.
+            // 3. Hand out what is full, or has no reason to wait, or has waited enough.
+            let nothing_new = page.events.is_empty();
             if let Some(closed_by) = batch.add(page) {
-                return batch.close(self.at, closed_by);
+                return Some(batch.close(self.at, closed_by));
             }
             if batch.is_empty() {
-                return Fed::Passed { end: self.at };
+                return Some(Fed::Passed { end: self.at });
             }
-            if exhausted && self.limits.max_wait.is_zero() {
-                return batch.close(self.at, ClosedBy::Age);
+            if batch.is_due(exhausted || nothing_new) {
+                return Some(batch.close(self.at, ClosedBy::Age));
             }
         }
     }
 
     async fn wait_for_more(&mut self, batch: &Assembly) -> Option<Head> {
-        let beyond = head_beyond(&mut self.head, self.at);
+        let beyond = head_beyond(&mut self.head, self.at, self.history);
         match batch.deadline() {
             Some(deadline) => timeout_at(deadline, beyond).await.ok(),
             None => Some(beyond.await),
         }
     }
 
-    /// Reads a page, however long the database takes to answer.
-    async fn read(&mut self, head: Head, batch: &Assembly) -> Page {
+    /// Reads a page, however long the database takes to answer; `None` if the history
+    /// is another one before or after it.
+    async fn read(&mut self, head: Head, batch: &Assembly) -> Option<Page> {
         let range = Range {
             after: self.at,
             horizon: head.horizon,
@@ -163,13 +179,13 @@ impl<S: Store> Assembler<S> {
             max_bytes: batch.room_bytes(),
         };
         let mut pause = FIRST_RETRY_INTERVAL;
-        loop {
+        while head.history == self.history && self.store.history() == self.history {
             match self.try_read(range).await {
                 Ok(page) => {
                     if let Some(lasted) = self.outage.ended() {
                         debug!(lasted_s = lasted.as_secs(), "outbox can be read again");
                     }
-                    return page;
+                    return (self.store.history() == self.history).then_some(page);
                 }
                 Err(error) => {
                     let reason = error.to_string();
@@ -181,6 +197,7 @@ impl<S: Store> Assembler<S> {
                 }
             }
         }
+        None
     }
 
     async fn try_read(&mut self, range: Range) -> Result<Page, StoreError> {
@@ -218,6 +235,13 @@ impl Assembly {
     fn deadline(&self) -> Option<Instant> {
         self.first_at
             .map(|first_at| first_at + self.limits.max_wait)
+    }
+
+    /// Whether its first event has waited long enough. At a `max_wait` of zero it
+    /// waits for no event, but takes along what is there.
+    fn is_due(&self, nothing_there: bool) -> bool {
+        let due = self.deadline().is_some_and(|at| Instant::now() >= at);
+        due && (nothing_there || !self.limits.max_wait.is_zero())
     }
 
     fn room_events(&self) -> usize {

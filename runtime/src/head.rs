@@ -4,9 +4,11 @@
 //! so that idling costs the same with one sink and with thirty. The loops read only
 //! when the head has passed them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outbox::Position;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -38,7 +40,8 @@ pub async fn watch_head<S: Store>(
                     interval = BUSY_INTERVAL;
                 }
                 let moved = head.send_if_modified(|known| {
-                    let moved = known.map(|known| known.newest) != Some(seen.newest);
+                    let known_of = known.map(|known| (known.newest, known.history));
+                    let moved = known_of != Some((seen.newest, seen.history));
                     *known = Some(seen);
                     moved
                 });
@@ -70,11 +73,17 @@ fn next_interval(interval: Duration, moved: bool, max: Duration) -> Duration {
     }
 }
 
-/// Waits until there is something after `position`, and returns the head.
-/// Pends for ever once the polling has ended.
-pub async fn head_beyond(head: &mut HeadReceiver, position: outbox::Position) -> Head {
-    let beyond = |head: &Option<Head>| head.is_some_and(|head| head.newest > Some(position));
-    match head.wait_for(beyond).await.map(|head| *head) {
+/// Waits until there is something after `position`, and returns the head; or a head
+/// of a later history than `history`. Pends for ever once the polling has ended.
+pub async fn head_beyond(head: &mut HeadReceiver, position: Position, history: u64) -> Head {
+    let news = |head: &Option<Head>| {
+        head.is_some_and(|head| match head.history.cmp(&history) {
+            Ordering::Less => false,
+            Ordering::Equal => head.newest > Some(position),
+            Ordering::Greater => true,
+        })
+    };
+    match head.wait_for(news).await.map(|head| *head) {
         Ok(Some(head)) => head,
         Ok(None) | Err(_) => std::future::pending().await,
     }

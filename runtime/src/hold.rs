@@ -14,6 +14,9 @@ use crate::store::{Lease, Owned, Store, StoreError};
 /// The pause between two tries to write to a database that does not answer.
 const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
+/// What writing the cursor may take after deliveries must have ended.
+const STORE_GRACE: Duration = Duration::from_secs(2);
+
 /// Why holding a lease ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -23,8 +26,8 @@ pub(crate) enum Ended {
     LeaseLost,
     /// Somebody newer owns the destination.
     Fenced(SinkError),
-    /// Reading ended by a bug of ours. It begins anew.
-    ReaderGone,
+    /// What was read may belong to another history than the database has now.
+    Reread,
     /// The cursor belongs to another history than this database: going on could
     /// skip events in silence. A person must decide.
     Foreign(&'static str),
@@ -36,7 +39,8 @@ pub(crate) struct Hold<'a, S> {
     pub(crate) lease: &'a Lease,
     pub(crate) keeper: &'a Keeper,
     pub(crate) stop: &'a CancellationToken,
-    pub(crate) shutdown_timeout: Duration,
+    /// Cancelled when deliveries must have ended after a stop.
+    pub(crate) overdue: &'a CancellationToken,
 }
 
 impl<S: Store> Hold<'_, S> {
@@ -53,11 +57,16 @@ impl<S: Store> Hold<'_, S> {
         }
     }
 
-    /// Runs something that a stop lets finish, if it does so in time.
-    pub(crate) async fn to_the_end<T>(&self, what: impl Future<Output = T>) -> Result<T, Ended> {
+    /// Runs something that a stop lets finish, if it does so in time: `grace` later
+    /// than deliveries must have ended.
+    pub(crate) async fn to_the_end<T>(
+        &self,
+        grace: Duration,
+        what: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
         let overdue = async {
-            self.stop.cancelled().await;
-            sleep(self.shutdown_timeout).await;
+            self.overdue.cancelled().await;
+            sleep(grace).await;
         };
         tokio::select! {
             biased;
@@ -76,32 +85,47 @@ impl<S: Store> Hold<'_, S> {
         Fut: Future<Output = Result<T, StoreError>>,
     {
         let mut outage = Outage::default();
-        loop {
-            match self.to_the_end(call()).await? {
-                Ok(answer) => return Ok(answer),
-                Err(error) => {
-                    let reason = error.to_string();
-                    if outage.failed(&reason) != News::Same {
-                        warn!(
-                            sink = self.lease.sink,
-                            error = reason,
-                            "can't use the cursor"
-                        );
+        let asking = async {
+            loop {
+                match call().await {
+                    Ok(answer) => return answer,
+                    Err(error) => {
+                        let reason = error.to_string();
+                        if outage.failed(&reason) != News::Same {
+                            warn!(
+                                sink = self.lease.sink,
+                                error = reason,
+                                "can't use the cursor"
+                            );
+                        }
+                        sleep(STORE_RETRY_INTERVAL).await;
                     }
-                    self.to_the_end(sleep(STORE_RETRY_INTERVAL)).await?;
                 }
             }
-        }
+        };
+        self.to_the_end(STORE_GRACE, asking).await
     }
 
-    /// Writes to the cursor until it is done, or a newer lease shows up.
-    pub(crate) async fn write<Fut>(&self, call: impl Fn() -> Fut) -> Result<(), Ended>
+    /// Writes to the cursor until it is done, or a newer lease shows up, or the
+    /// history is no longer the one that the cursor was claimed in.
+    pub(crate) async fn write<Fut>(&self, history: u64, call: impl Fn() -> Fut) -> Result<(), Ended>
     where
         Fut: Future<Output = Result<Owned, StoreError>>,
     {
+        let call = || {
+            let current = self.store.history() == history;
+            let writing = current.then(&call);
+            async move {
+                match writing {
+                    Some(writing) => writing.await.map(Some),
+                    None => Ok(None),
+                }
+            }
+        };
         match self.ask(call).await? {
-            Owned::Yes => Ok(()),
-            Owned::No => Err(Ended::LeaseLost),
+            Some(Owned::Yes) => Ok(()),
+            Some(Owned::No) => Err(Ended::LeaseLost),
+            None => Err(Ended::Reread),
         }
     }
 }

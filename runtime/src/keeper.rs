@@ -59,14 +59,15 @@ async fn renew_until_lost<S: Store>(store: &S, lease: &Lease, ttl: Duration, tak
         let give_up_at = renewed_at + ttl * 9 / 10;
         loop {
             let asked_at = Instant::now();
-            match timeout_at(give_up_at, store.renew(lease, ttl)).await {
+            let no_answer_at = give_up_at.min(asked_at + ttl / 5);
+            match timeout_at(no_answer_at, store.renew(lease, ttl)).await {
                 Ok(Ok(Owned::Yes)) => {
                     renewed_at = asked_at;
                     break;
                 }
                 Ok(Ok(Owned::No)) => return,
                 Ok(Err(error)) => debug!(sink = lease.sink, %error, "can't renew the lease"),
-                Err(_) => return,
+                Err(_) => debug!(sink = lease.sink, "no answer to the lease's renewal"),
             }
             let next_try = Instant::now() + RETRY_INTERVAL;
             if next_try >= give_up_at {

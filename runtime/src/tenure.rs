@@ -14,11 +14,14 @@ use tracing::{debug, error, info, warn};
 use crate::attempt;
 use crate::decide::{Attempt, Backoff, other_history, pause};
 use crate::dispatch::Dispatch;
-use crate::feed::{Fed, Feed};
+use crate::feed::{Fed, Feed, From};
 use crate::hold::{Ended, Hold};
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
 use crate::store::{Claim, Failure, Lease, Store};
+
+/// How long closing a sink may take: everything it delivered is durable already.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The state of one sink under one lease.
 pub(crate) struct Tenure<'a, S> {
@@ -26,6 +29,8 @@ pub(crate) struct Tenure<'a, S> {
     hold: Hold<'a, S>,
     /// Opened when it is first needed, and anew after a panic or a missed deadline.
     sink: Option<Box<dyn Sink>>,
+    /// The history that the cursor was claimed in.
+    history: u64,
     /// Failed attempts in a row.
     attempts: u32,
     outage: Outage,
@@ -42,13 +47,14 @@ impl<'a, S: Store> Tenure<'a, S> {
             lease,
             keeper,
             stop: &of.stop,
-            shutdown_timeout: of.worker.shutdown_timeout,
+            overdue: &of.overdue,
         };
         let (outage, saved) = (Outage::default(), Position::BEGINNING);
         Self {
             of,
             hold,
             sink: None,
+            history: 0,
             attempts: 0,
             outage,
             saved,
@@ -61,7 +67,13 @@ impl<'a, S: Store> Tenure<'a, S> {
     pub(crate) async fn claim(&mut self) -> Result<Feed, Ended> {
         let start = self.of.sink.start;
         let (store, lease) = (self.hold.store, self.hold.lease);
-        let claim = self.hold.ask(|| store.claim(lease, start)).await?;
+        let claiming = || {
+            // Asked first: a loss meanwhile then shows at the first write.
+            let (history, claim) = (store.history(), store.claim(lease, start));
+            async move { Ok((history, claim.await?)) }
+        };
+        let (history, claim) = self.hold.ask(claiming).await?;
+        self.history = history;
         let Claim::Claimed {
             position,
             foreign,
@@ -77,7 +89,11 @@ impl<'a, S: Store> Tenure<'a, S> {
         self.hold.until_stopped(sleep(retry_in)).await?;
         let filter = self.of.sink.filter.clone();
         let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
-        Ok(Feed::start(store, head, position, filter, self.limits()))
+        let from = From {
+            after: position,
+            history,
+        };
+        Ok(Feed::start(store, head, from, filter, self.limits()))
     }
 
     /// Stops, with an explanation that `status` shows, if the cursor is not of this
@@ -102,7 +118,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             error: reason.to_owned(),
         };
         self.hold
-            .write(|| store.save_failure(lease, &failure))
+            .write(self.history, || store.save_failure(lease, &failure))
             .await?;
         Err(Ended::Foreign(reason))
     }
@@ -112,7 +128,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         loop {
             let Some((position, since)) = self.passed else {
                 let fed = self.hold.until_stopped(feed.next()).await?;
-                return fed.ok_or(Ended::ReaderGone);
+                return fed.ok_or(Ended::Reread);
             };
             let save_at = since + self.of.worker.cursor_idle_save;
             tokio::select! {
@@ -121,7 +137,7 @@ impl<'a, S: Store> Tenure<'a, S> {
                 () = sleep_until(save_at) => self.commit(position).await?,
                 // 2. More events, a stop, or the end of the lease.
                 fed = self.hold.until_stopped(feed.next()) => {
-                    return fed?.ok_or(Ended::ReaderGone);
+                    return fed?.ok_or(Ended::Reread);
                 }
             }
         }
@@ -141,14 +157,14 @@ impl<'a, S: Store> Tenure<'a, S> {
             None => {
                 let session = Session::new(&self.hold.lease.sink, self.hold.lease.token, deadline);
                 let opening = attempt::open(&*self.of.connector, &session, deadline);
-                match self.hold.to_the_end(opening).await? {
+                match self.hold.to_the_end(Duration::ZERO, opening).await? {
                     Ok(sink) => sink,
                     Err(error) => return Ok(Err(error)),
                 }
             }
         };
         let delivery = attempt::deliver(&mut *sink, batch, deadline);
-        let (outcome, usable) = self.hold.to_the_end(delivery).await?;
+        let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
         self.sink = usable.then_some(sink);
         Ok(outcome)
     }
@@ -156,7 +172,9 @@ impl<'a, S: Store> Tenure<'a, S> {
     /// Moves the cursor to `end`.
     pub(crate) async fn commit(&mut self, end: Position) -> Result<(), Ended> {
         let (store, lease) = (self.hold.store, self.hold.lease);
-        self.hold.write(|| store.save(lease, end)).await?;
+        self.hold
+            .write(self.history, || store.save(lease, end))
+            .await?;
         (self.saved, self.attempts, self.passed) = (end, 0, None);
         if let Some(lasted) = self.outage.ended() {
             info!(
@@ -176,12 +194,15 @@ impl<'a, S: Store> Tenure<'a, S> {
         error: &SinkError,
         progress: bool,
     ) -> Result<(), Ended> {
+        // What was passed lies before the batch: it goes with the failure, or is read again.
+        let passed = self.passed.take().map(|(position, _)| position);
         if self.of.stop.is_cancelled() {
             return match up_to {
                 Some(up_to) => self.commit(up_to).await.and(Err(Ended::Stopped)),
                 None => Err(Ended::Stopped),
             };
         }
+        let up_to = up_to.or(passed);
         self.attempts = if progress {
             1
         } else {
@@ -207,7 +228,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         let again_at = Instant::now() + retry_in;
         let (store, lease) = (self.hold.store, self.hold.lease);
         self.hold
-            .write(|| store.save_failure(lease, &failure))
+            .write(self.history, || store.save_failure(lease, &failure))
             .await?;
         self.saved = up_to.unwrap_or(self.saved);
         self.hold.until_stopped(sleep_until(again_at)).await
@@ -221,7 +242,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             debug!(sink = self.hold.lease.sink, ?ended, "can't save the cursor");
         }
         let Some(sink) = self.sink.take() else { return };
-        if let Err(error) = attempt::close(sink, self.of.worker.shutdown_timeout).await {
+        if let Err(error) = attempt::close(sink, CLOSE_TIMEOUT).await {
             warn!(sink = self.hold.lease.sink, ?error, "can't close the sink");
         }
     }

@@ -17,8 +17,8 @@ use crate::head::watch_head;
 use crate::settings::{SinkSettings, WorkerSettings};
 use crate::store::Store;
 
-/// What saving, closing and releasing may take on top of the delivery in hand.
-const STOP_MARGIN: Duration = Duration::from_secs(5);
+/// What saving, closing and releasing may take after deliveries must have ended.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
 /// The pause before a task that panicked begins anew.
 const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -31,6 +31,7 @@ pub async fn run<S: Store>(
     stop: CancellationToken,
 ) {
     let worker = Arc::new(worker);
+    let overdue = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let (sender, head) = watch::channel(None);
     let (asked, interval, stopped) = (Arc::clone(&store), worker.poll_max_interval, stop.clone());
@@ -50,6 +51,7 @@ pub async fn run<S: Store>(
             connector,
             head: head.clone(),
             stop: stop.clone(),
+            overdue: overdue.clone(),
         });
         tasks.spawn(supervised(name, move || {
             let dispatch = Arc::clone(&dispatch);
@@ -57,13 +59,15 @@ pub async fn run<S: Store>(
         }));
     }
 
-    let overdue = async {
+    let stopping = async {
         stop.cancelled().await;
-        sleep(worker.shutdown_timeout * 2 + STOP_MARGIN).await;
+        sleep(worker.shutdown_timeout).await;
+        overdue.cancel();
+        sleep(STOP_MARGIN).await;
     };
     tokio::select! {
         () = join_all(&mut tasks) => {}
-        () = overdue => error!(unfinished = tasks.len(), "tasks did not stop in time: ending them"),
+        () = stopping => error!(unfinished = tasks.len(), "tasks did not stop in time: ending them"),
     }
 }
 

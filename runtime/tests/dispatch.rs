@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use outbox::Position;
@@ -225,6 +227,70 @@ async fn a_cursor_of_another_history_delivers_nothing_until_somebody_decides() {
     assert!(destination.deliveries().is_empty());
     store.look(|state| state.foreign = false);
     until("it goes on by itself", || cursor_at(&store, 5)).await;
+    worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_before_the_connection_was_lost_moves_no_cursor() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    destination.take(Duration::from_secs(5));
+    let worker = Worker::start(&store, &destination, "w1");
+    until("a delivery has begun", || {
+        destination.deliveries().len() == 1
+    })
+    .await;
+    // The database crashes and loses three commits; their transaction ids are used again.
+    store.look(|state| {
+        state.history += 1;
+        state.events.retain(|position, _| position.txid.0 <= 2);
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    store.publish("a.other");
+    until("the new third event is settled", || cursor_at(&store, 3)).await;
+    worker.stopped().await;
+    assert_eq!(destination.deliveries(), [vec![1, 2, 3], vec![1, 2, 3]]);
+    assert_eq!(store.look(|state| state.saves.len()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_keeps_the_pause_of_a_sink_that_had_passed_filtered_events() {
+    let (store, destination) = (MemoryStore::with_events(&["b.no"]), Destination::default());
+    (0..9).for_each(|_| destination.answer(|_| Err(SinkError::unavailable("connect"))));
+    let mut sink = settings();
+    sink.filter.types = vec!["a.*".parse().unwrap()];
+    let worker = Worker::start_with(&store, &destination, "w1", sink);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    store.publish("a.yes");
+    until("three attempts are noted", || {
+        store.look(|state| state.attempts == 3)
+    })
+    .await;
+    worker.stopped().await;
+    assert_eq!(
+        store.look(|state| state.attempts),
+        3,
+        "the pause goes on elsewhere"
+    );
+    assert!(
+        cursor_at(&store, 1),
+        "what was passed is saved with the failure"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rare_event_does_not_wait_for_the_end_of_a_backlog() {
+    let mut types = vec!["b.rare"];
+    types.extend(["a.common"; 4_000]);
+    let (store, destination) = (MemoryStore::with_events(&types), Destination::default());
+    store.look(|state| state.max_scan = 10);
+    let mut sink = settings();
+    sink.filter.types = vec!["b.*".parse().unwrap()];
+    let worker = Worker::start_with(&store, &destination, "w1", sink);
+    until("it is delivered", || !destination.deliveries().is_empty()).await;
+    assert!(
+        store.look(|state| state.reads) < 10,
+        "long before everything was read"
+    );
     worker.stopped().await;
 }
 

@@ -109,7 +109,7 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
         limits::duration(document, &key, value, limits);
     }
     Some(WorkerSettings {
-        holder: worker.name.unwrap_or_else(own_name),
+        holder: holder(worker.name),
         lease_ttl: worker.lease_ttl,
         shutdown_timeout: worker.shutdown_timeout,
         poll_max_interval: poll.max_interval,
@@ -117,14 +117,18 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
     })
 }
 
-/// `host-pid-random`: tells a person where to look, and two processes apart that
-/// share host name and pid, as containers do.
-fn own_name() -> String {
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy();
+/// `name-random` or `host-pid-random`: tells a person where to look, and two
+/// processes apart that share a name (a file that replicas share, or host name and
+/// pid, as containers do). Two holders of one name would take each other's leases.
+fn holder(name: Option<String>) -> String {
     let random = uuid::Uuid::now_v7().simple().to_string();
     let tail = random.get(24..).unwrap_or(&random);
-    format!("{host}-{}-{tail}", std::process::id())
+    let name = name.unwrap_or_else(|| {
+        let system = rustix::system::uname();
+        let host = system.nodename().to_string_lossy();
+        format!("{host}-{}", std::process::id())
+    });
+    format!("{name}-{tail}")
 }
 
 /// Reads `[log]`; whatever is wrong is noted.

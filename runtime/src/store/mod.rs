@@ -23,6 +23,12 @@ pub trait Store: Send + Sync + 'static {
     /// What reads the outbox for one sink.
     type Reader: Reader;
 
+    /// How often the connection to the database was lost. What was read before a loss
+    /// may belong to another history than what is read after it: a crash can lose
+    /// asynchronous commits, and their transaction ids are used again. So a loop
+    /// begins again from its cursor when this number has changed.
+    fn history(&self) -> u64;
+
     /// Looks at the horizon and at the newest position below it.
     fn head(&self) -> impl Future<Output = Result<Head, StoreError>> + Send;
 
@@ -86,6 +92,8 @@ pub struct Head {
     pub horizon: Txid,
     /// The greatest position below the horizon, if there is any event.
     pub newest: Option<Position>,
+    /// The [history](Store::history) it belongs to.
+    pub history: u64,
 }
 
 /// What to read: `(after, horizon)`, within limits.

@@ -10,9 +10,19 @@ use crate::settings::Start;
 impl Store for Database {
     type Reader = outbox::Reader;
 
+    fn history(&self) -> u64 {
+        self.losses()
+    }
+
     async fn head(&self) -> Result<Head, StoreError> {
+        // Asked first: a head that is tagged too old is passed over, which is harmless.
+        let history = self.losses();
         let outbox::Head { horizon, newest } = self.head().await?;
-        Ok(Head { horizon, newest })
+        Ok(Head {
+            horizon,
+            newest,
+            history,
+        })
     }
 
     async fn reader(&self, filter: &Filter) -> Result<outbox::Reader, StoreError> {

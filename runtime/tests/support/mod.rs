@@ -5,16 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox::{Event, Filter, Position, Txid};
-use outbox_runtime::dispatch::Dispatch;
-use outbox_runtime::head::watch_head;
 use outbox_runtime::settings::{
     BatchOverrides, RetrySettings, SinkSettings, Start, WorkerSettings,
 };
 use outbox_runtime::store::{
     Claim, Failure, Head, Lease, Owned, Page, PageEnd, Range, Reader, Store, StoreError,
 };
+use outbox_runtime::worker;
 use outbox_sinks::{Batch, Connector, Delivery, Session, Sink, SinkError, async_trait};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +34,9 @@ pub(crate) struct State {
     pub(crate) reads: usize,
     pub(crate) renewals_fail: bool,
     pub(crate) down: bool,
+    pub(crate) history: u64,
+    /// The most rows of one read; zero is no limit.
+    pub(crate) max_scan: usize,
     pub(crate) foreign: bool,
 }
 
@@ -79,11 +80,20 @@ impl MemoryStore {
 impl Store for MemoryStore {
     type Reader = MemoryReader;
 
+    fn history(&self) -> u64 {
+        self.look(|state| state.history)
+    }
+
     async fn head(&self) -> Result<Head, StoreError> {
         let state = self.up()?;
         let newest = state.events.last_key_value().map(|(position, _)| *position);
         let horizon = Txid(newest.map_or(1, |newest| newest.txid.0 + 1));
-        Ok(Head { horizon, newest })
+        let history = state.history;
+        Ok(Head {
+            horizon,
+            newest,
+            history,
+        })
     }
 
     async fn reader(&self, filter: &Filter) -> Result<MemoryReader, StoreError> {
@@ -187,13 +197,14 @@ impl Reader for MemoryReader {
     async fn read(&mut self, range: Range) -> Result<Page, StoreError> {
         let mut state = self.0.up()?;
         state.reads += 1;
-        let (mut events, mut bytes, mut end) = (Vec::new(), 0, range.after);
+        let (mut events, mut bytes, mut scanned, mut end) = (Vec::new(), 0, 0, range.after);
         let mut ended_by = PageEnd::Horizon;
         for (position, event) in &state.events {
             if *position <= range.after || position.txid >= range.horizon {
                 continue;
             }
-            if events.len() == range.max_events {
+            scanned += 1;
+            if events.len() == range.max_events || scanned == state.max_scan {
                 ended_by = PageEnd::Rows;
                 break;
             }
@@ -310,30 +321,19 @@ impl Worker {
         holder: &str,
         sink: SinkSettings,
     ) -> Self {
-        let (sender, head) = watch::channel(None);
-        tokio::spawn(watch_head(
-            Arc::clone(store),
-            Duration::from_millis(250),
-            sender,
-        ));
-        let stop = CancellationToken::new();
-        let dispatch = Dispatch {
-            store: Arc::clone(store),
-            worker: Arc::new(WorkerSettings {
-                holder: holder.to_owned(),
-                lease_ttl: Duration::from_secs(30),
-                shutdown_timeout: Duration::from_secs(10),
-                poll_max_interval: Duration::from_millis(250),
-                cursor_idle_save: Duration::from_secs(30),
-            }),
-            sink,
-            connector: Box::new(to.clone()),
-            head,
-            stop: stop.clone(),
+        let worker = WorkerSettings {
+            holder: holder.to_owned(),
+            lease_ttl: Duration::from_secs(30),
+            shutdown_timeout: Duration::from_secs(10),
+            poll_max_interval: Duration::from_millis(250),
+            cursor_idle_save: Duration::from_secs(30),
         };
+        let stop = CancellationToken::new();
+        let sinks = vec![(sink, Box::new(to.clone()) as Box<dyn Connector>)];
+        let running = worker::run(Arc::clone(store), worker, sinks, stop.clone());
         Self {
             stop,
-            task: tokio::spawn(async move { dispatch.run().await }),
+            task: tokio::spawn(running),
         }
     }
 
