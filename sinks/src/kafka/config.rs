@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Visitor};
 use super::connector::KafkaConnector;
 use super::{names, options};
 use crate::settings::{Secret, Size};
-use crate::{Connector, Encoder, Format, Problems, SinkKind, Template};
+use crate::{Connector, Format, Problems, SinkKind, Template};
 
 /// The kind `kafka`, to be registered with the runtime.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub struct Settings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents `source`; default `/outbox`.
-    #[serde(default = "default_source")]
+    #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
     /// How messages are compressed; default `lz4`.
     #[serde(default)]
@@ -230,10 +230,6 @@ fn default_key() -> Template {
     "{subject}"
         .parse()
         .expect("`subject` is a field of an event")
-}
-
-fn default_source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
 }
 
 const fn default_max_message_bytes() -> Size {
