@@ -127,6 +127,8 @@ fn help_shows_the_commands_and_the_exit_statuses() {
         assert!(shown.contains(expected), "{shown}");
     }
     assert_eq!(status(&sinks(folder.path(), &["nonsense"])), 2);
+    let version = stdout(&sinks(folder.path(), &["--version"]));
+    assert_eq!(version, format!("sinks {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]

@@ -36,6 +36,11 @@ impl Encoder {
     /// The CloudEvents `source` unless another is configured.
     pub const DEFAULT_SOURCE: &'static str = "/outbox";
 
+    /// [`Self::DEFAULT_SOURCE`] as serde wants it.
+    pub(crate) fn default_source() -> String {
+        Self::DEFAULT_SOURCE.to_owned()
+    }
+
     /// An encoder; `source` is used by the CloudEvents formats only.
     pub fn new(format: Format, source: impl Into<String>) -> Self {
         Self {

@@ -92,9 +92,15 @@ fn classify(error: &sqlx::Error) -> (DatabaseErrorKind, &'static str) {
             Some(told) => classify_code(told.code()),
             None => (Other, ""),
         },
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => {
-            (Unreachable, "")
-        }
+        sqlx::Error::Io(_) => (
+            Unreachable,
+            " (is the server running, and are host and port right?)",
+        ),
+        sqlx::Error::PoolTimedOut => (
+            Unreachable,
+            " (raise database.max_connections, or see what holds the connections)",
+        ),
+        sqlx::Error::WorkerCrashed => (Unreachable, ""),
         sqlx::Error::Configuration(_) => (Misconfigured, ""),
         sqlx::Error::Tls(_) => (
             Denied,
@@ -108,7 +114,10 @@ fn classify(error: &sqlx::Error) -> (DatabaseErrorKind, &'static str) {
 fn classify_code(code: &str) -> (DatabaseErrorKind, &'static str) {
     use DatabaseErrorKind::{Denied, Misconfigured, NotMigrated, Other, Unreachable};
     match code {
-        "42501" => (Denied, " (grant the role what it needs: see the grants)"),
+        "42501" => (
+            Denied,
+            " (grant the role what it needs: sinks migrate --worker ROLE or --publisher ROLE)",
+        ),
         "42P01" | "42883" | "42703" | "3F000" => (
             NotMigrated,
             " (the outbox is not migrated here, or by an older version: run `sinks migrate`, and check the schema's name)",
@@ -148,6 +157,19 @@ impl std::error::Error for DatabaseError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outage_says_where_to_look() {
+        let refused = sqlx::Error::Io(std::io::ErrorKind::ConnectionRefused.into());
+        for (error, advice) in [
+            (refused, "is the server running"),
+            (sqlx::Error::PoolTimedOut, "max_connections"),
+        ] {
+            let error = DatabaseError::from(error);
+            assert_eq!(error.kind(), DatabaseErrorKind::Unreachable);
+            assert!(error.to_string().contains(advice), "{error}");
+        }
+    }
 
     #[test]
     fn codes_are_told_apart_by_what_they_call_for() {

@@ -122,7 +122,10 @@ async fn probe(sink: ConfiguredSink) -> Finding {
                 None => wrong,
             })
         }
-        Err(_) => Some(format!("no answer within {}s", PROBE_TIMEOUT.as_secs())),
+        Err(_) => Some(format!(
+            "no answer within {}s: check the address, and firewalls on the way",
+            PROBE_TIMEOUT.as_secs()
+        )),
     };
     Finding {
         what,

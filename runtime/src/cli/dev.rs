@@ -66,6 +66,38 @@ impl Dev {
 
 impl From<DevError> for Failure {
     fn from(error: DevError) -> Self {
-        anyhow::Error::new(error).into()
+        let status = match error {
+            DevError::NoPostgres(_)
+            | DevError::InUse { .. }
+            | DevError::NotOurs(_)
+            | DevError::Output(_) => Status::Configuration,
+            DevError::Database { .. } => Status::Database,
+            DevError::File { .. } | DevError::Server(_) | DevError::Worker | DevError::Stopped => {
+                Status::Unexpected
+            }
+        };
+        Self::new(status, format!("{:#}", anyhow::Error::new(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_can_change_is_told_apart_from_what_went_wrong() {
+        let database = DevError::Database {
+            action: "connect",
+            source: "refused".into(),
+        };
+        for (error, status) in [
+            (DevError::NoPostgres(String::new()), Status::Configuration),
+            (DevError::NotOurs(PathBuf::new()), Status::Configuration),
+            (DevError::Output(PathBuf::new()), Status::Configuration),
+            (database, Status::Database),
+            (DevError::Worker, Status::Unexpected),
+        ] {
+            assert_eq!(Failure::from(error).status(), status);
+        }
     }
 }

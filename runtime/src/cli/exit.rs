@@ -14,7 +14,7 @@ pub(super) const HELP: &str = "\
 Exit status:
   0  done
   1  an unexpected failure
-  2  wrong usage or configuration
+  2  wrong usage or configuration, wrong input of publish, or nothing for dev to start with
   3  the database can't be reached or refuses us
   4  the tables are missing, or of another version
   5  a destination failed its check
@@ -26,7 +26,8 @@ Exit status:
 pub(super) enum Status {
     /// Something that has no status of its own.
     Unexpected = 1,
-    /// The command line or the configuration is wrong.
+    /// The command line, the configuration or the input of `publish` is wrong, or `dev`
+    /// has nothing to start with.
     Configuration = 2,
     /// The database can't be reached or refuses us.
     Database = 3,

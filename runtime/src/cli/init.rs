@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::exit::{Failure, Status};
 use super::source::Source;
-use crate::config::REFERENCE;
+use crate::config::reference_for;
 
 /// Write a commented sinks.toml
 #[derive(Args, Debug)]
@@ -20,12 +20,13 @@ pub(super) struct Init {
 impl Init {
     pub(super) fn run(&self, source: &Source, out: &mut impl Write) -> Result<(), Failure> {
         let path = &source.path;
+        let text = reference_for(&source.registry);
         let opened = if self.force {
             File::create(path)
         } else {
             File::create_new(path)
         };
-        let written = opened.and_then(|mut file| file.write_all(REFERENCE.as_bytes()));
+        let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
         let shown = path.display();
         match written {
             Ok(()) => writeln!(out, "wrote {shown}: edit it, then run `sinks check`")?,

@@ -32,7 +32,7 @@ use source::Source;
 
 /// Ships committed events from the outbox table of a Postgres to where they are needed
 #[derive(Debug, Parser)]
-#[command(version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "sinks", version, after_help = exit::HELP, max_term_width = 100)]
 struct Cli {
     /// The configuration file
     #[arg(

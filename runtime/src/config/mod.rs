@@ -41,8 +41,27 @@ pub use sink::ConfiguredSink;
 
 use crate::settings::WorkerSettings;
 
-/// The reference configuration: what `sinks init` writes.
+/// The reference configuration: what `sinks init` writes where there is a sink `file`.
 pub const REFERENCE: &str = include_str!("../../sinks.toml");
+
+/// The reference for a binary with these kinds: what a binary without the kind of the
+/// sink in it could not read is commented out.
+pub(crate) fn reference_for(registry: &Registry) -> String {
+    let known = registry.names().any(|kind| kind == "file");
+    let mut text = String::with_capacity(REFERENCE.len());
+    let mut in_sinks = false;
+    for line in REFERENCE.split_inclusive('\n') {
+        if line.starts_with('[') {
+            in_sinks = line.starts_with("[sinks.");
+        }
+        let real = !line.starts_with('#') && !line.trim().is_empty();
+        if in_sinks && real && !known {
+            text.push_str("# ");
+        }
+        text.push_str(line);
+    }
+    text
+}
 
 /// Everything that `sinks.toml` says.
 #[derive(Debug)]

@@ -54,6 +54,25 @@ fn the_reference_is_a_configuration_as_it_is() {
         Ok(config) => assert!(built && config.sinks.len() == 1),
         Err(problems) => assert!(!built, "{problems}"),
     }
+    if built {
+        assert_eq!(reference_for(&Registry::builtin()), REFERENCE);
+    }
+}
+
+#[test]
+fn without_the_kind_file_the_reference_lacks_nothing_but_a_sink() {
+    let text = reference_for(&Registry::empty());
+    let environment = Environment::fixed([("DATABASE_URL", "postgres://u@h/d")]);
+    let config = Config::parse("sinks.toml", &text, &Registry::empty(), &environment);
+    assert_eq!(
+        config.unwrap_err().to_string(),
+        "sinks.toml: sinks: no sink: add a table [sinks.NAME]"
+    );
+    let uncommented = text.replace("# [sinks.events", "[sinks.events");
+    assert_eq!(
+        uncommented.replace("# path = \"events.ndjson\"", "path = \"events.ndjson\""),
+        REFERENCE
+    );
 }
 
 #[test]

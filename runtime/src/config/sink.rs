@@ -95,7 +95,10 @@ pub(super) fn refuse_absent_kinds(document: &mut Document<'_>, registry: &Regist
     for kind in PROJECT_KINDS {
         let here = key.child(kind);
         if registry.names().all(|known| known != kind) && document.get(&here).is_some() {
-            let message = format!("this binary was built without the cargo feature for {kind}");
+            let feature = if kind == "stdout" { "file" } else { kind };
+            let message = format!(
+                "this program has no sink of kind {kind}: use a build with the cargo feature {feature}, or remove this table"
+            );
             document.report(&here, message);
             document.remove(&here);
         }

@@ -283,11 +283,12 @@ fn a_missing_setting_is_named_at_its_table() {
 
 #[test]
 fn a_kind_left_out_of_the_build_is_no_typo() {
-    let found = problems("[sinks.a.kafka]\nbrokers = \"x\"\n");
+    let found = problems("[sinks.a.kafka]\nbrokers = \"x\"\n[sinks.b.stdout]\n");
     assert_eq!(
         found,
         [
-            "sinks.toml:3:10: sinks.a.kafka: this binary was built without the cargo feature for kafka"
+            "sinks.toml:3:10: sinks.a.kafka: this program has no sink of kind kafka: use a build with the cargo feature kafka, or remove this table",
+            "sinks.toml:5:10: sinks.b.stdout: this program has no sink of kind stdout: use a build with the cargo feature file, or remove this table"
         ]
     );
 }

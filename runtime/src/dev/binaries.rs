@@ -76,7 +76,10 @@ fn find_below(lookup: &Lookup, root: &Path) -> Result<Binaries, DevError> {
     if let Some(named) = &lookup.named {
         return inspect(named).map_err(|unfit| {
             let why = unfit.unwrap_or_else(|| "does not hold `initdb` and `postgres`".to_owned());
-            DevError::NoPostgres(format!("SINKS_PG_BIN: {} {why}", named.display()))
+            DevError::NoPostgres(format!(
+                "SINKS_PG_BIN: {} {why}: set it to the folder that holds initdb and postgres, or unset it",
+                named.display()
+            ))
         });
     }
     let mut unfit = Vec::new();

@@ -26,7 +26,7 @@ pub struct FileSettings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents source.
-    #[serde(default = "default_source")]
+    #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
 }
 
@@ -42,16 +42,12 @@ pub struct StdoutSettings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents source.
-    #[serde(default = "default_source")]
+    #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
 }
 
 fn default_sync() -> bool {
     true
-}
-
-fn default_source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
 }
 
 impl SinkKind for File {

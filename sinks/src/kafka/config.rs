@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Visitor};
 use super::connector::KafkaConnector;
 use super::{names, options};
 use crate::settings::{Secret, Size};
-use crate::{Connector, Encoder, Format, Problems, SinkKind, Template};
+use crate::{Connector, Format, Problems, SinkKind, Template};
 
 /// The kind `kafka`, to be registered with the runtime.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub struct Settings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents `source`; default `/outbox`.
-    #[serde(default = "default_source")]
+    #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
     /// How messages are compressed; default `lz4`.
     #[serde(default)]
@@ -79,11 +79,11 @@ pub struct Settings {
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// PEM file with the certificate authorities to trust; default the system's.
-    pub ca: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
     /// PEM file with the client's certificate.
-    pub cert: Option<PathBuf>,
+    pub cert_file: Option<PathBuf>,
     /// PEM file with the client's private key.
-    pub key: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
     /// Password of the private key.
     pub key_password: Option<Secret>,
     /// File that holds the password of the private key.
@@ -232,10 +232,6 @@ fn default_key() -> Template {
         .expect("`subject` is a field of an event")
 }
 
-fn default_source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
-}
-
 const fn default_max_message_bytes() -> Size {
     Size::bytes(1_000_000)
 }
@@ -263,7 +259,7 @@ mod tests {
                 "brokers": ["a,b"],
                 "topic": "a b",
                 "max_message_bytes": 5000000,
-                "tls": { "cert": "/nonexistent/cert.pem", "key_password": "hush" },
+                "tls": { "cert_file": "/nonexistent/cert.pem", "key_password": "hush" },
                 "sasl": { "mechanism": "SCRAM-SHA-256", "username": "sinks", "client_id": "x" },
                 "librdkafka": {
                     "acks": 1,
@@ -279,8 +275,8 @@ mod tests {
             "librdkafka.no.such.option",
             "librdkafka.socket.timeout.ms",
             "brokers[0]",
-            "tls.cert",
-            "tls.cert",
+            "tls.cert_file",
+            "tls.cert_file",
             "sasl.client_id",
             "sasl.password",
             "librdkafka.queue.buffering.max.kbytes",

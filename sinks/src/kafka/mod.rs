@@ -6,7 +6,7 @@
 //! topic = "events.{area}"
 //! key = "{subject}"
 //! format = "native"
-//! tls = { ca = "/etc/sinks/ca.pem" }
+//! tls = { ca_file = "/etc/sinks/ca.pem" }
 //! sasl = { mechanism = "SCRAM-SHA-512", username = "sinks", password_file = "/run/secrets/kafka" }
 //! librdkafka = { "linger.ms" = 5 }
 //! ```

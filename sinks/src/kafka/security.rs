@@ -10,18 +10,18 @@ use crate::settings::Secret;
 /// Sets the options of `tls`.
 pub(super) fn tls(options: &mut Options, tls: &Tls, problems: &mut Problems) {
     for (key, option, path) in [
-        ("tls.ca", "ssl.ca.location", &tls.ca),
-        ("tls.cert", "ssl.certificate.location", &tls.cert),
-        ("tls.key", "ssl.key.location", &tls.key),
+        ("tls.ca_file", "ssl.ca.location", &tls.ca_file),
+        ("tls.cert_file", "ssl.certificate.location", &tls.cert_file),
+        ("tls.key_file", "ssl.key.location", &tls.key_file),
     ] {
         let Some(path) = path else { continue };
         problems.note(key, readable(path));
         options.set(option, path.to_string_lossy());
     }
-    if tls.cert.is_some() != tls.key.is_some() {
+    if tls.cert_file.is_some() != tls.key_file.is_some() {
         problems.add(
-            "tls.cert",
-            "a certificate needs its `key`, and a key its `cert`",
+            "tls.cert_file",
+            "a certificate needs its `key_file`, and a key its `cert_file`",
         );
     }
     let file = tls.key_password_file.as_deref();

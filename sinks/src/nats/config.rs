@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::checked::Config;
 use super::sink::NatsConnector;
 use crate::settings::Secret;
-use crate::{Connector, Encoder, Format, Problems, SinkKind, Template};
+use crate::{Connector, Format, Problems, SinkKind, Template};
 
 /// The kind `nats`.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct Settings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents source.
-    #[serde(default = "default_source")]
+    #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
     /// The stream that must take the messages; any stream that takes the subject if not given.
     pub stream: Option<String>,
@@ -120,10 +120,6 @@ fn default_subject() -> Template {
 
 fn default_key() -> Template {
     "{subject:-}".parse().expect("the default is a template")
-}
-
-fn default_source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
 }
 
 fn default_window() -> NonZeroUsize {

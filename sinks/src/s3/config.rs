@@ -33,7 +33,7 @@ pub struct Settings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents `source`.
-    #[serde(default = "default_source")]
+    #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
     /// How objects are compressed.
     #[serde(default)]
@@ -68,10 +68,6 @@ pub struct Settings {
     pub session_token: Option<Secret>,
     /// A file that holds the session token.
     pub session_token_file: Option<PathBuf>,
-}
-
-fn default_source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
 }
 
 const fn default_conditional_put() -> bool {

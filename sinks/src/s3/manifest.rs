@@ -4,6 +4,7 @@
 //! objects that exist. Like the objects it is a pure function of the events (OB-8): no
 //! time stamp, no lengths after compression.
 
+use outbox::Position;
 use serde::Serialize;
 
 use super::key::PositionRange;
@@ -17,7 +18,8 @@ pub(super) struct Manifest<'a> {
     version: u32,
     sink: &'a str,
     first: String,
-    complete_up_to: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete_up_to: Option<String>,
     events: usize,
     objects: Vec<Entry>,
 }
@@ -34,14 +36,20 @@ pub(super) struct Entry {
 }
 
 impl<'a> Manifest<'a> {
-    /// The manifest of a batch; the objects' order does not matter.
-    pub(super) fn new(sink: &'a str, range: &PositionRange, mut objects: Vec<Entry>) -> Self {
+    /// The manifest of a batch; the objects' order does not matter. `complete_up_to` is
+    /// the last event before the first one that is not stored, if there is any.
+    pub(super) fn new(
+        sink: &'a str,
+        range: &PositionRange,
+        complete_up_to: Option<Position>,
+        mut objects: Vec<Entry>,
+    ) -> Self {
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         Self {
             version: VERSION,
             sink,
             first: range.first.to_string(),
-            complete_up_to: range.last.to_string(),
+            complete_up_to: complete_up_to.map(|position| position.to_string()),
             events: objects.iter().map(|object| object.events).sum(),
             objects,
         }
@@ -58,7 +66,6 @@ impl<'a> Manifest<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outbox::Position;
 
     fn entry(key: &str) -> Entry {
         Entry {
@@ -75,8 +82,10 @@ mod tests {
             first: Position::new(1, 2),
             last: Position::new(3, 4),
         };
-        let json = Manifest::new("warehouse", &range, vec![entry("b"), entry("a")]).to_json();
-        let other = Manifest::new("warehouse", &range, vec![entry("a"), entry("b")]).to_json();
+        let json =
+            |objects| Manifest::new("warehouse", &range, Some(range.last), objects).to_json();
+        let other = json(vec![entry("a"), entry("b")]);
+        let json = json(vec![entry("b"), entry("a")]);
         assert_eq!(json, other);
         assert_eq!(
             String::from_utf8(json).unwrap(),
@@ -87,5 +96,15 @@ mod tests {
                 "\n"
             )
         );
+    }
+
+    #[test]
+    fn without_a_watermark_the_field_is_left_out() {
+        let range = PositionRange {
+            first: Position::new(1, 2),
+            last: Position::new(3, 4),
+        };
+        let json = Manifest::new("warehouse", &range, None, vec![entry("a")]).to_json();
+        assert!(!String::from_utf8(json).unwrap().contains("complete_up_to"));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use outbox::{Event, Position};
 
 use super::body::{self, Compression, Packed};
 use super::client::Access;
@@ -116,7 +117,9 @@ impl S3Sink {
             .upload_all(batch, range, groups.folders, &mut refused)
             .await?;
         if !written.is_empty() {
-            let json = Manifest::new(&self.writing.sink, &range, written).to_json();
+            let complete_up_to = complete_up_to(batch, &refused);
+            let manifest = Manifest::new(&self.writing.sink, &range, complete_up_to, written);
+            let json = manifest.to_json();
             let sha256 = body::sha256(&json);
             let object = Object {
                 key: self.writing.layout.manifest(&range, &sha256),
@@ -220,6 +223,14 @@ fn group(layout: &Layout, batch: &Batch) -> Groups {
     Groups { folders, refused }
 }
 
+/// The last event before the first one that is not stored. What comes after is stored
+/// too, but a watermark there would hide the gap.
+fn complete_up_to(batch: &Batch, refused: &[(usize, Refusal)]) -> Option<Position> {
+    let gap = refused.iter().map(|(index, _)| *index).min();
+    let complete = batch.get(..gap.unwrap_or(batch.len()))?;
+    complete.last().map(Event::position)
+}
+
 fn verdicts(events: usize, refused: Vec<(usize, Refusal)>) -> Delivery {
     let mut verdicts = vec![Verdict::Delivered; events];
     for (index, refusal) in refused {
@@ -234,7 +245,6 @@ fn verdicts(events: usize, refused: Vec<(usize, Refusal)>) -> Delivery {
 mod tests {
     use super::*;
     use crate::s3::PartitionBy;
-    use outbox::{Event, Position};
 
     fn batch(types: &[&str]) -> Batch {
         let event = |(seq, event_type): (i64, &&str)| {
@@ -277,6 +287,27 @@ mod tests {
         assert!(
             matches!(&verdicts[1], Verdict::Undeliverable(refusal) if refusal.code() == "KEY_TOO_LONG")
         );
+    }
+
+    #[test]
+    fn the_watermark_stops_before_the_first_event_that_is_not_stored() {
+        let batch = batch(&["a.x", "a.x", "a.x", "a.x"]);
+        let refused = |indices: &[usize]| -> Vec<_> {
+            let refusal = |index: &usize| (*index, Refusal::new("KEY_TOO_LONG", "long"));
+            indices.iter().map(refusal).collect()
+        };
+        for (indices, last) in [
+            (&[][..], Some(4)),
+            (&[3], Some(3)),
+            (&[3, 1], Some(1)),
+            (&[2, 0], None),
+        ] {
+            assert_eq!(
+                complete_up_to(&batch, &refused(indices)),
+                last.map(|seq| Position::new(1, seq)),
+                "{indices:?}"
+            );
+        }
     }
 
     #[test]
