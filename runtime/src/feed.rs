@@ -125,7 +125,7 @@ impl<S: Store> Assembler<S> {
         // A place in the channel first: so no more than one batch is ever waiting.
         while let Ok(place) = sender.reserve().await {
             match self.assemble().await {
-                Some(fed) => drop(place.send(fed)),
+                Some(fed) => place.send(fed),
                 None => return,
             }
         }
