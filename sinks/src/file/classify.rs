@@ -64,10 +64,27 @@ fn named(what: &str, cause: io::Error) -> SinkError {
 const IN_USE: &str = "another process writes to this file: give each its own";
 const FOREIGN: &str = "the file ends with something this sink never writes: is path right?";
 const NO_FILE: &str = "path leads to a device or a pipe: use the sink stdout, or change path";
+const HANGS: &str = "look at the disk or the network mount: it does not answer";
+const STALLED: &str = "let the reader read on, or start again with one that does";
 
 /// Another writer holds the lock. It may be an earlier worker that is about to end.
 pub(super) fn in_use(path: &Path) -> SinkError {
     SinkError::unavailable(format!("lock {}", path.display())).with_advice(IN_USE)
+}
+
+/// An earlier call on the file has not come back.
+pub(super) fn hangs(path: &Path) -> SinkError {
+    SinkError::unavailable(format!(
+        "an earlier call on {} has not come back",
+        path.display()
+    ))
+    .with_advice(HANGS)
+}
+
+/// An earlier write to standard output has not come back.
+pub(super) fn stalled() -> SinkError {
+    SinkError::unavailable("standard output is stalled: its reader does not read")
+        .with_advice(STALLED)
 }
 
 /// The file is not one of ours.

@@ -16,8 +16,8 @@
 //! Does not rotate, compress or partition: that is for logrotate, or for the sink `s3`.
 //!
 //! Reading order: `config` (the settings), `lines` (a batch as lines), `tail` (what a
-//! crash may have left), `target` (the open file), `sink` and `stdout` (the sinks),
-//! `classify` (what an I/O error means).
+//! crash may have left), `target` (the open file), `turn` (one blocking call at a
+//! time), `sink` and `stdout` (the sinks), `classify` (what an I/O error means).
 
 mod classify;
 mod config;
@@ -26,5 +26,6 @@ mod sink;
 mod stdout;
 mod tail;
 mod target;
+mod turn;
 
 pub use config::{File, FileSettings, Stdout, StdoutSettings};

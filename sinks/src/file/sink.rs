@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::spawn_blocking;
 
+use super::classify;
 use super::lines::Lines;
 use super::target::{self, Target};
+use super::turn::Turn;
 use crate::{Batch, Connector, Delivery, Session, Sink, SinkError};
 
 #[derive(Debug)]
@@ -20,12 +23,28 @@ struct Settings {
     path: PathBuf,
     sync: bool,
     lines: Lines,
+    turn: Turn<()>,
 }
 
 impl FileConnector {
     pub(super) fn new(path: PathBuf, sync: bool, lines: Lines) -> Self {
-        let settings = Arc::new(Settings { path, sync, lines });
-        Self { settings }
+        let turn = Turn::default();
+        Self {
+            settings: Arc::new(Settings {
+                path,
+                sync,
+                lines,
+                turn,
+            }),
+        }
+    }
+}
+
+impl Settings {
+    /// The turn to block on this file, whichever session asks.
+    async fn turn(&self) -> Result<OwnedMutexGuard<()>, SinkError> {
+        let turn = self.turn.take().await;
+        turn.ok_or_else(|| classify::hangs(&self.path))
     }
 }
 
@@ -39,7 +58,12 @@ impl Connector for FileConnector {
 
     async fn open(&self, _session: &Session) -> Result<Box<dyn Sink>, SinkError> {
         let settings = Arc::clone(&self.settings);
-        let target = spawn_blocking(move || Target::open(&settings.path, settings.sync)).await??;
+        let turn = settings.turn().await?;
+        let open = move || {
+            let _until_opened = turn;
+            Target::open(&settings.path, settings.sync)
+        };
+        let target = spawn_blocking(open).await??;
         Ok(Box::new(FileSink {
             settings: Arc::clone(&self.settings),
             target: Some(target),
@@ -57,10 +81,15 @@ struct FileSink {
 impl Sink for FileSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let settings = Arc::clone(&self.settings);
+        let turn = settings.turn().await?;
         let (batch, target) = (batch.clone(), self.target.take());
-        // A call that is dropped leaves this write running. It keeps its lock until it
-        // has ended, so that no other delivery's lines come in between.
-        let (target, delivery) = spawn_blocking(move || write(&settings, target, &batch)).await??;
+        // A call that is dropped leaves this write running. It keeps its lock and its
+        // turn until it has ended, so that no other delivery's lines come in between.
+        let append = move || {
+            let _until_written = turn;
+            write(&settings, target, &batch)
+        };
+        let (target, delivery) = spawn_blocking(append).await??;
         self.target = Some(target);
         Ok(delivery)
     }

@@ -128,3 +128,27 @@ async fn a_probe_creates_nothing() {
     connector(&path).probe().await.unwrap();
     assert!(!path.exists());
 }
+
+#[tokio::test]
+async fn while_an_earlier_call_hangs_no_other_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.ndjson");
+    let connector = connector(&path);
+    let session = Session::new("x", 1, Duration::from_secs(30));
+    let mut sink = connector.open(&session).await.unwrap();
+    fs::remove_file(&path).unwrap();
+    // What a thread holds that has not come back.
+    let hangs = connector.settings.turn().await.unwrap();
+
+    let opened = connector.open(&session).await.unwrap_err();
+    let delivered = sink.deliver(&batch(1..2)).await.unwrap_err();
+    for error in [opened, delivered] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert!(error.to_string().contains("has not come back"), "{error:?}");
+    }
+    assert!(!path.exists());
+
+    drop(hangs);
+    sink.deliver(&batch(1..2)).await.unwrap();
+    assert_eq!(ids(&path), ["evt_1"]);
+}
