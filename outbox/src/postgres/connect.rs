@@ -85,6 +85,9 @@ impl ConnectSettings {
                 ("idle_in_transaction_session_timeout", &timeout_ms),
                 // Fencing counts on a blocked statement seeing what it waited for.
                 ("default_transaction_isolation", "read committed"),
+                // A token or a cursor that was handed out must survive a crash: a lost
+                // one would come again, and with it whoever it fenced off.
+                ("synchronous_commit", "on"),
                 // Every statement of ours walks an index: stale statistics shall not
                 // talk the planner into sorting a backlog, nor into compiling the plan.
                 ("enable_seqscan", "off"),
