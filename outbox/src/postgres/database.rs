@@ -8,6 +8,7 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ struct Shared {
     settings: ConnectSettings,
     slots: Arc<Semaphore>,
     idle: Mutex<Vec<Idle>>,
+    losses: AtomicU64,
 }
 
 struct Idle {
@@ -64,6 +66,7 @@ impl Database {
                 settings: settings.clone(),
                 slots: Arc::new(Semaphore::new(slots)),
                 idle: Mutex::default(),
+                losses: AtomicU64::new(0),
             }),
         }
     }
@@ -72,6 +75,18 @@ impl Database {
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.shared.settings.schema
+    }
+
+    /// How many times this handle and its clones found the connection to the server
+    /// broken. It only grows.
+    ///
+    /// What was read before a loss may belong to another history than what is read
+    /// after it: a crash can lose asynchronous commits, whose transaction ids come
+    /// again then, with other events. So a reader that sees the number grow begins
+    /// again from its cursor.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.shared.losses.load(Ordering::Relaxed)
     }
 
     /// Takes a connection for one use.
@@ -88,7 +103,10 @@ impl Database {
         let slot = slot.expect("the semaphore of connections is never closed");
         let connection = match self.shared.take_idle().await {
             Some(connection) => connection,
-            None => self.shared.settings.open().await?,
+            None => {
+                let opened = self.shared.settings.open().await;
+                opened.inspect_err(|_| self.shared.count_loss())?
+            }
         };
         Ok(Checkout {
             connection,
@@ -109,7 +127,12 @@ impl Database {
         };
         // What broke this connection may have broken the idle ones as well: a server
         // that went away, or a table that changed under their prepared statements.
-        result.inspect_err(|_| self.shared.idle().clear())
+        result.inspect_err(|error| {
+            self.shared.idle().clear();
+            if error.kind() == DatabaseErrorKind::Unreachable {
+                self.shared.count_loss();
+            }
+        })
     }
 }
 
@@ -124,7 +147,12 @@ impl Shared {
             if let Ok(Ok(())) = timeout(PING_TIMEOUT, idle.connection.ping()).await {
                 return Some(idle.connection);
             }
+            self.count_loss();
         }
+    }
+
+    fn count_loss(&self) {
+        self.losses.fetch_add(1, Ordering::Relaxed);
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
