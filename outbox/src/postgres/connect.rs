@@ -25,7 +25,8 @@ pub struct ConnectSettings {
     pub schema: Schema,
     /// What `pg_stat_activity` shows.
     pub application_name: String,
-    /// The most connections that this process keeps, at least 1.
+    /// The most connections that this process keeps, at least 1. Leases have two more
+    /// of their own, so that no renewal waits for a read.
     pub max_connections: u32,
     /// How long connecting, or waiting for a free connection, may take.
     pub connect_timeout: Duration,

@@ -24,6 +24,8 @@ use super::schema::Schema;
 const MARGIN: Duration = Duration::from_secs(1);
 /// A connection that was idle for longer is asked whether it is still there.
 const FRESH: Duration = Duration::from_secs(10);
+/// A lease that waits behind slow reads for a connection would be lost.
+const LEASE_CONNECTIONS: usize = 2;
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A handle to the outbox's database. Cheap to clone.
@@ -35,6 +37,7 @@ pub struct Database {
 struct Shared {
     settings: ConnectSettings,
     slots: Arc<Semaphore>,
+    lease_slots: Arc<Semaphore>,
     idle: Mutex<Vec<Idle>>,
     losses: AtomicU64,
 }
@@ -65,6 +68,7 @@ impl Database {
             shared: Arc::new(Shared {
                 settings: settings.clone(),
                 slots: Arc::new(Semaphore::new(slots)),
+                lease_slots: Arc::new(Semaphore::new(LEASE_CONNECTIONS)),
                 idle: Mutex::default(),
                 losses: AtomicU64::new(0),
             }),
@@ -91,13 +95,24 @@ impl Database {
 
     /// Takes a connection for one use.
     pub(crate) async fn checkout(&self) -> Result<Checkout, DatabaseError> {
+        let busy = "connections were busy (raise database.max_connections)";
+        self.checkout_of(&self.shared.slots, busy).await
+    }
+
+    /// The same for a lease: it has connections that nothing else uses.
+    pub(crate) async fn checkout_for_lease(&self) -> Result<Checkout, DatabaseError> {
+        let busy = "connections for leases were busy (the database is slow)";
+        self.checkout_of(&self.shared.lease_slots, busy).await
+    }
+
+    async fn checkout_of(
+        &self,
+        slots: &Arc<Semaphore>,
+        busy: &str,
+    ) -> Result<Checkout, DatabaseError> {
         let limit = self.shared.settings.connect_timeout;
-        let slots = Arc::clone(&self.shared.slots);
-        let Ok(slot) = timeout(limit, slots.acquire_owned()).await else {
-            let message = format!(
-                "all {} connections were busy for {limit:?} (raise database.max_connections)",
-                self.shared.settings.max_connections
-            );
+        let Ok(slot) = timeout(limit, Arc::clone(slots).acquire_owned()).await else {
+            let message = format!("for {limit:?} all {busy}");
             return Err(DatabaseError::told(DatabaseErrorKind::Unreachable, message));
         };
         let slot = slot.expect("the semaphore of connections is never closed");
