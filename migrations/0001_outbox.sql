@@ -2,6 +2,10 @@
 --
 -- Runs with `search_path` set to one schema (and pg_temp last), which every
 -- function keeps: no caller's search_path or temporary table can mislead them.
+-- Others may have the right to create things in that schema, and a function or an
+-- operator of theirs that fits the arguments better than Postgres' own would run
+-- with the owner's rights. So functions are called by their schema, and operators
+-- too unless the operands have the very types that Postgres defines them for.
 
 -- The only clock that counts. It moves on within a transaction.
 create function compute_now() returns timestamptz
@@ -12,7 +16,7 @@ as $$ select pg_catalog.clock_timestamp() $$;
 -- insertion, and a transaction that drew a lower one may commit later.
 create table outbox (
     seq bigserial not null,
-    txid xid8 not null default pg_current_xact_id(),
+    txid xid8 not null default pg_catalog.pg_current_xact_id(),
     topic text not null,
     payload jsonb not null,
     created_at timestamptz not null default compute_now(),
@@ -28,7 +32,7 @@ create table outbox (
 );
 
 -- A tenant's events, in order.
-create index outbox_tenant_cursor on outbox ((payload ->> 'tenantId'), txid, seq);
+create index outbox_tenant_cursor on outbox ((payload operator(pg_catalog.->>) 'tenantId'::text), txid, seq);
 
 -- Functions without a search_path of their own are called by outbox_append alone,
 -- under its search_path: setting it again would cost as much as a check.
@@ -38,15 +42,18 @@ create function outbox_event_id() returns text
 language plpgsql volatile parallel safe
 as $$
 declare
-    ms bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
-    uuid bytea := overlay(uuid_send(gen_random_uuid()) placing substring(int8send(ms) from 3) from 1 for 6);
+    ms bigint := (extract(epoch from pg_catalog.clock_timestamp())::float8 * 1000::float8)::bigint;
+    uuid bytea := overlay(
+        pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
+        placing substring(pg_catalog.int8send(ms) from 3) from 1 for 6
+    );
     bits bit(130);
     id text := 'evt_';
 begin
-    uuid := set_byte(uuid, 6, 112 | (get_byte(uuid, 6) & 15));
-    bits := B'00' || ('x' || encode(uuid, 'hex'))::bit(128);
+    uuid := pg_catalog.set_byte(uuid, 6, 112 | (pg_catalog.get_byte(uuid, 6) & 15));
+    bits := B'00' operator(pg_catalog.||) ('x'::text || pg_catalog.encode(uuid, 'hex'))::bit(128);
     for digit in 0..25 loop
-        id := id || substr(
+        id := id || pg_catalog.substr(
             '0123456789abcdefghjkmnpqrstvwxyz',
             1 + substring(bits from 1 + 5 * digit for 5)::integer,
             1
@@ -72,25 +79,25 @@ returns json
 language plpgsql volatile
 as $$
 declare
-    moment text := to_char(compute_now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+    moment text := pg_catalog.to_char(compute_now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
     stored_bytes bigint;
     written text;
 begin
     if type is null or type !~ '^[^.]+(\.[^.]+)+$' then
         perform outbox_refuse('type', 'must be area.name, with at least one dot and no empty part');
-    elsif char_length(type) > 128 then
+    elsif pg_catalog.char_length(type) > 128 then
         perform outbox_refuse('type', 'must have at most 128 characters');
-    elsif tenant_id is null or char_length(tenant_id) not between 1 and 128 then
+    elsif tenant_id is null or pg_catalog.char_length(tenant_id) not between 1 and 128 then
         perform outbox_refuse('tenantId', 'must have 1 to 128 characters');
-    elsif subject is null or char_length(subject) not between 1 and 512 then
+    elsif subject is null or pg_catalog.char_length(subject) not between 1 and 512 then
         perform outbox_refuse('subject', 'must have 1 to 512 characters');
-    elsif octet_length(data) > 65536 then
+    elsif pg_catalog.octet_length(data) > 65536 then
         perform outbox_refuse('payload', 'must have at most 65536 bytes');
     end if;
     data := coalesce(data, 'null');
     -- What Postgres stores can be longer than what was written: 1e3 becomes 1000.
     begin
-        stored_bytes := octet_length(jsonb_build_object(
+        stored_bytes := pg_catalog.octet_length(pg_catalog.jsonb_build_object(
             'id', id, 'type', type, 'tenantId', tenant_id, 'subject', subject,
             'time', moment, 'data', data::jsonb
         )::text);
@@ -102,11 +109,13 @@ begin
         when data_exception then
             perform outbox_refuse('data', 'must be JSON that Postgres can store');
     end;
-    written := concat(
-        '{"id":', to_json(id), ',"type":', to_json(type), ',"tenantId":', to_json(tenant_id),
-        ',"subject":', to_json(subject), ',"time":', to_json(moment), ',"data":', data, '}'
-    );
-    if greatest(stored_bytes, octet_length(written)) > 65536 then
+    written := '{"id":'::text || pg_catalog.to_json(id)::text
+        || ',"type":'::text || pg_catalog.to_json(type)::text
+        || ',"tenantId":'::text || pg_catalog.to_json(tenant_id)::text
+        || ',"subject":'::text || pg_catalog.to_json(subject)::text
+        || ',"time":'::text || pg_catalog.to_json(moment)::text
+        || ',"data":'::text || data || '}'::text;
+    if greatest(stored_bytes, pg_catalog.octet_length(written)) > 65536::bigint then
         perform outbox_refuse('payload', 'must have at most 65536 bytes');
     end if;
     return written::json;
@@ -169,7 +178,7 @@ create table outbox_cursors (
     consumer text not null,
     txid xid8 not null,
     seq bigint not null,
-    system_identifier bigint not null default (pg_control_system()).system_identifier,
+    system_identifier bigint not null default (pg_catalog.pg_control_system()).system_identifier,
     token bigint not null,
     attempts integer not null default 0,
     next_retry_at timestamptz,

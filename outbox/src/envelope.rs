@@ -11,6 +11,8 @@ use serde::Deserialize;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+const NOT_AN_EVENT: &str = "the payload is JSON, but not an event";
+
 /// Where a string field of the payload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
@@ -55,7 +57,8 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 impl Envelope {
     pub(crate) fn read(payload: &str) -> Self {
         let fields: Fields<'_> = match serde_json::from_str(payload) {
-            Ok(fields) => fields,
+            Ok(fields) if is_object(payload) => fields,
+            Ok(_) => return Self::defective(NOT_AN_EVENT),
             // Only the place: serde_json's own message can quote the payload.
             Err(error) => {
                 let (rule, column) = (rule(&error), error.column());
@@ -94,9 +97,16 @@ impl Envelope {
     }
 }
 
+/// Whether JSON text is an object: serde takes an array for a struct as well, by
+/// the order of its elements.
+fn is_object(json: &str) -> bool {
+    json.trim_start_matches([' ', '\t', '\n', '\r'])
+        .starts_with('{')
+}
+
 fn rule(error: &serde_json::Error) -> &'static str {
     match error.classify() {
-        Category::Data => "the payload is JSON, but not an event",
+        Category::Data => NOT_AN_EVENT,
         Category::Syntax | Category::Eof | Category::Io => "the payload is not JSON",
     }
 }
@@ -156,6 +166,8 @@ mod tests {
         for payload in [
             "",
             "[]",
+            r#"["evt_1","a.b","t","s","now",1]"#,
+            " \n[\"evt_1\",\"a.b\",\"t\",\"s\",\"now\",1]",
             "null",
             "{",
             r#"{"type":"a.b"}"#,
@@ -163,6 +175,10 @@ mod tests {
         ] {
             assert!(event(payload).defect().is_some(), "{payload}");
         }
+        let array = event(r#"["evt_1","a.b","t","s","now",1]"#);
+        assert_eq!(array.defect(), Some(NOT_AN_EVENT));
+        let spaced = event(" \t\r\n{\"id\":\"e\",\"type\":\"a.b\"}");
+        assert_eq!(spaced.defect(), None);
         let bytes = Event::from_bytes(Position::new(1, 1), "a.b".into(), &vec![0xff, 0xfe].into());
         assert!(bytes.defect().is_some());
     }

@@ -140,6 +140,23 @@ impl Event {
         self.envelope.defect.as_deref()
     }
 
+    /// The same event in memory of its own, which keeps no page alive.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn detached(&self) -> Self {
+        Self {
+            position: self.position,
+            topic: String::from(&*self.topic).into(),
+            payload: String::from(&*self.payload).into(),
+            envelope: self.envelope.clone(),
+        }
+    }
+
+    /// Whether nothing else keeps the payload's memory.
+    #[cfg(all(test, feature = "postgres"))]
+    pub(crate) fn is_detached(&self) -> bool {
+        self.payload.as_bytes().is_unique()
+    }
+
     fn text<'a>(&'a self, field: &'a Field) -> &'a str {
         match field {
             Field::At(range) => self.slice(range),

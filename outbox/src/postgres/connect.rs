@@ -25,7 +25,8 @@ pub struct ConnectSettings {
     pub schema: Schema,
     /// What `pg_stat_activity` shows.
     pub application_name: String,
-    /// The most connections that this process keeps, at least 1.
+    /// The most connections that this process keeps, at least 1. Leases have two more
+    /// of their own, so that no renewal waits for a read.
     pub max_connections: u32,
     /// How long connecting, or waiting for a free connection, may take.
     pub connect_timeout: Duration,
@@ -85,6 +86,9 @@ impl ConnectSettings {
                 ("idle_in_transaction_session_timeout", &timeout_ms),
                 // Fencing counts on a blocked statement seeing what it waited for.
                 ("default_transaction_isolation", "read committed"),
+                // A token or a cursor that was handed out must survive a crash: a lost
+                // one would come again, and with it whoever it fenced off.
+                ("synchronous_commit", "on"),
                 // Every statement of ours walks an index: stale statistics shall not
                 // talk the planner into sorting a backlog, nor into compiling the plan.
                 ("enable_seqscan", "off"),

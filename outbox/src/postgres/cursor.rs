@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use sqlx::PgConnection;
+use sqlx::postgres::PgQueryResult;
 
 use super::database::Database;
-use super::error::{DatabaseError, DatabaseErrorKind};
+use super::error::DatabaseError;
 use super::lease::{Lease, interval, seconds_left};
 use super::schema::Schema;
 use crate::{Position, Txid};
@@ -41,7 +42,8 @@ pub struct Cursor {
 pub enum Fence<T = ()> {
     /// It was written.
     Held(T),
-    /// Somebody newer owns the cursor, and nothing was changed.
+    /// Nothing was changed: somebody newer owns the cursor, or it is not where the
+    /// writer believes it to be. It has to be claimed again.
     Fenced,
 }
 
@@ -61,7 +63,7 @@ pub struct Failure<'a> {
 }
 
 /// The consumer's name of a sink's cursor.
-fn consumer(sink: &str) -> String {
+pub(super) fn consumer(sink: &str) -> String {
     format!("sink:{sink}")
 }
 
@@ -122,9 +124,13 @@ impl Database {
 
     /// Moves a sink's cursor to `position` and forgets its failures.
     ///
+    /// It is fenced under another token, but also if the cursor is beyond `position`
+    /// already (it never moves back), or if `position` is not below the server's
+    /// horizon: then what was read belongs to another history than the server's, as
+    /// after a crash that lost commits. Who claims the cursor again knows where it is.
+    ///
     /// # Errors
-    /// [`DatabaseError`]; also if the cursor is beyond `position` already: it
-    /// never moves back.
+    /// [`DatabaseError`].
     pub async fn save_cursor(
         &self,
         sink: &str,
@@ -141,7 +147,7 @@ impl Database {
     }
 
     /// Remembers a failed delivery in a sink's cursor, which moves only as far as the
-    /// failure says. It never moves back.
+    /// failure says. What fences [`Database::save_cursor`] fences this as well.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -157,7 +163,8 @@ impl Database {
                  last_error_kind = $5, last_error = $6, updated_at = {schema}.compute_now(),
                  txid = coalesce($7, txid), seq = coalesce($8, seq)
              where stream = 'outbox' and consumer = $1 and token = $2
-                 and ($7 is null or (txid, seq) <= ($7, $8))",
+                 and ($7 is null or ((txid, seq) <= ($7, $8)
+                     and $7 < pg_snapshot_xmin(pg_current_snapshot())))",
         );
         let query = sqlx::query(sql)
             .bind(consumer(sink))
@@ -174,10 +181,7 @@ impl Database {
             .await
             .map_err(|error| error.while_doing("save a failure"))?;
         checkout.release();
-        Ok(match done.rows_affected() {
-            0 => Fence::Fenced,
-            _ => Fence::Held(()),
-        })
+        Ok(held(&done))
     }
 }
 
@@ -189,12 +193,14 @@ async fn save(
     position: Position,
 ) -> Result<Fence, DatabaseError> {
     // If the row is locked by a claim, the update waits for it and then looks at
-    // the token again: that is what "read committed" promises.
+    // the token again: that is what "read committed" promises. A position beyond
+    // the horizon was read from a history that this server has lost.
     let sql = schema.sql(
         "update {schema}.outbox_cursors
          set txid = $3, seq = $4, attempts = 0, next_retry_at = null,
              last_error_kind = null, last_error = null, updated_at = {schema}.compute_now()
-         where stream = 'outbox' and consumer = $1 and token = $2 and (txid, seq) <= ($3, $4)",
+         where stream = 'outbox' and consumer = $1 and token = $2
+             and (txid, seq) <= ($3, $4) and $3 < pg_snapshot_xmin(pg_current_snapshot())",
     );
     let done = sqlx::query(sql)
         .bind(consumer(sink))
@@ -203,24 +209,14 @@ async fn save(
         .bind(position.seq)
         .execute(&mut *connection)
         .await?;
-    if done.rows_affected() == 1 {
-        return Ok(Fence::Held(()));
-    }
-    let sql = schema.sql(
-        "select txid, seq from {schema}.outbox_cursors
-         where stream = 'outbox' and consumer = $1 and token = $2",
-    );
-    let kept: Option<(Txid, i64)> = sqlx::query_as(sql)
-        .bind(consumer(sink))
-        .bind(lease.token)
-        .fetch_optional(connection)
-        .await?;
-    match kept.map(|(txid, seq)| Position { txid, seq }) {
-        None => Ok(Fence::Fenced),
-        Some(kept) => Err(DatabaseError::told(
-            DatabaseErrorKind::Other,
-            format!("the cursor is at {kept} and never moves back to {position}"),
-        )),
+    Ok(held(&done))
+}
+
+/// A write that met its conditions changed one row.
+fn held(done: &PgQueryResult) -> Fence {
+    match done.rows_affected() {
+        0 => Fence::Fenced,
+        _ => Fence::Held(()),
     }
 }
 

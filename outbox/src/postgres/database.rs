@@ -8,6 +8,7 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ use super::schema::Schema;
 const MARGIN: Duration = Duration::from_secs(1);
 /// A connection that was idle for longer is asked whether it is still there.
 const FRESH: Duration = Duration::from_secs(10);
+/// A lease that waits behind slow reads for a connection would be lost.
+const LEASE_CONNECTIONS: usize = 2;
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A handle to the outbox's database. Cheap to clone.
@@ -34,7 +37,9 @@ pub struct Database {
 struct Shared {
     settings: ConnectSettings,
     slots: Arc<Semaphore>,
+    lease_slots: Arc<Semaphore>,
     idle: Mutex<Vec<Idle>>,
+    losses: AtomicU64,
 }
 
 struct Idle {
@@ -63,7 +68,9 @@ impl Database {
             shared: Arc::new(Shared {
                 settings: settings.clone(),
                 slots: Arc::new(Semaphore::new(slots)),
+                lease_slots: Arc::new(Semaphore::new(LEASE_CONNECTIONS)),
                 idle: Mutex::default(),
+                losses: AtomicU64::new(0),
             }),
         }
     }
@@ -74,21 +81,47 @@ impl Database {
         &self.shared.settings.schema
     }
 
+    /// How many times this handle and its clones found the connection to the server
+    /// broken. It only grows.
+    ///
+    /// What was read before a loss may belong to another history than what is read
+    /// after it: a crash can lose asynchronous commits, whose transaction ids come
+    /// again then, with other events. So a reader that sees the number grow begins
+    /// again from its cursor.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.shared.losses.load(Ordering::Relaxed)
+    }
+
     /// Takes a connection for one use.
     pub(crate) async fn checkout(&self) -> Result<Checkout, DatabaseError> {
+        let busy = "connections were busy (raise database.max_connections)";
+        self.checkout_of(&self.shared.slots, busy).await
+    }
+
+    /// The same for a lease: it has connections that nothing else uses.
+    pub(crate) async fn checkout_for_lease(&self) -> Result<Checkout, DatabaseError> {
+        let busy = "connections for leases were busy (the database is slow)";
+        self.checkout_of(&self.shared.lease_slots, busy).await
+    }
+
+    async fn checkout_of(
+        &self,
+        slots: &Arc<Semaphore>,
+        busy: &str,
+    ) -> Result<Checkout, DatabaseError> {
         let limit = self.shared.settings.connect_timeout;
-        let slots = Arc::clone(&self.shared.slots);
-        let Ok(slot) = timeout(limit, slots.acquire_owned()).await else {
-            let message = format!(
-                "all {} connections were busy for {limit:?} (raise database.max_connections)",
-                self.shared.settings.max_connections
-            );
+        let Ok(slot) = timeout(limit, Arc::clone(slots).acquire_owned()).await else {
+            let message = format!("for {limit:?} all {busy}");
             return Err(DatabaseError::told(DatabaseErrorKind::Unreachable, message));
         };
         let slot = slot.expect("the semaphore of connections is never closed");
         let connection = match self.shared.take_idle().await {
             Some(connection) => connection,
-            None => self.shared.settings.open().await?,
+            None => {
+                let opened = self.shared.settings.open().await;
+                opened.inspect_err(|_| self.shared.count_loss())?
+            }
         };
         Ok(Checkout {
             connection,
@@ -109,7 +142,12 @@ impl Database {
         };
         // What broke this connection may have broken the idle ones as well: a server
         // that went away, or a table that changed under their prepared statements.
-        result.inspect_err(|_| self.shared.idle().clear())
+        result.inspect_err(|error| {
+            self.shared.idle().clear();
+            if error.kind() == DatabaseErrorKind::Unreachable {
+                self.shared.count_loss();
+            }
+        })
     }
 }
 
@@ -124,7 +162,12 @@ impl Shared {
             if let Ok(Ok(())) = timeout(PING_TIMEOUT, idle.connection.ping()).await {
                 return Some(idle.connection);
             }
+            self.count_loss();
         }
+    }
+
+    fn count_loss(&self) {
+        self.losses.fetch_add(1, Ordering::Relaxed);
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {

@@ -81,7 +81,7 @@ impl Database {
             .bind(name)
             .bind(holder)
             .bind(interval(ttl));
-        let mut checkout = self.checkout().await?;
+        let mut checkout = self.checkout_for_lease().await?;
         let row: Option<(i64,)> = self
             .within(query.fetch_optional(&mut *checkout))
             .await
@@ -110,7 +110,7 @@ impl Database {
             .bind(&lease.holder)
             .bind(lease.token)
             .bind(interval(ttl));
-        let mut checkout = self.checkout().await?;
+        let mut checkout = self.checkout_for_lease().await?;
         let done = self
             .within(query.execute(&mut *checkout))
             .await
@@ -134,7 +134,7 @@ impl Database {
             .bind(&lease.name)
             .bind(&lease.holder)
             .bind(lease.token);
-        let mut checkout = self.checkout().await?;
+        let mut checkout = self.checkout_for_lease().await?;
         self.within(query.execute(&mut *checkout))
             .await
             .map_err(|error| error.while_doing("release a lease"))?;

@@ -2,7 +2,8 @@
 //!
 //! Each payload is copied once, from the connection's buffer to the page's, and
 //! never interpreted on the way: `jsonb` comes as a version byte and text, `json`,
-//! `text` and `bytea` as they are (OB-9). An event keeps its whole page alive.
+//! `text` and `bytea` as they are (OB-9). An event keeps its whole
+//! page alive, so the few that are taken from a large page are copied out of it.
 
 use std::ops::Range;
 
@@ -118,8 +119,9 @@ impl Draft {
         self.rows.push((position, topic, payload));
     }
 
-    /// The events, which share one piece of memory.
-    pub(crate) fn into_events(self) -> Vec<Event> {
+    /// The events that `takes` takes. They share one piece of memory, unless more
+    /// than half of it would be kept for nothing.
+    pub(crate) fn into_events(self, takes: impl Fn(&Event) -> bool) -> Vec<Event> {
         let arena = Bytes::from(self.arena);
         let event = |(position, topic, payload): (Position, Range<usize>, Range<usize>)| {
             let topic = arena.slice(topic);
@@ -127,7 +129,14 @@ impl Draft {
                 .unwrap_or_else(|_| String::from_utf8_lossy(&topic).into_owned().into());
             Event::from_bytes(position, topic, &arena.slice(payload))
         };
-        self.rows.into_iter().map(event).collect()
+        let mut events: Vec<_> = self.rows.into_iter().map(event).filter(takes).collect();
+        let bytes = |event: &Event| event.topic().len() + event.payload().len();
+        if events.iter().map(bytes).sum::<usize>() < arena.len() / 2 {
+            for event in &mut events {
+                *event = event.detached();
+            }
+        }
+        events
     }
 }
 
@@ -159,13 +168,30 @@ mod tests {
         for (seq, payload) in (1..).zip(payloads) {
             draft.push(Position::new(9, seq), raw(payload));
         }
-        let events = draft.into_events();
+        let events = draft.into_events(|_| true);
         assert_eq!(
             events.iter().map(Event::payload).collect::<Vec<_>>(),
             payloads
         );
         assert_eq!(events[2].position(), Position::new(9, 3));
         assert_eq!(events[2].topic(), "a.b");
+    }
+
+    #[test]
+    fn few_events_of_a_page_do_not_keep_it_all_alive() {
+        let events = |kept: i64| {
+            let mut draft = Draft::default();
+            for seq in 1..=10 {
+                draft.push(Position::new(9, seq), raw(r#"{"id":"1","type":"a.b"}"#));
+            }
+            draft.into_events(|event| event.position().seq <= kept)
+        };
+        let few = events(4);
+        assert_eq!(few.len(), 4);
+        assert!(few.iter().all(Event::is_detached));
+        assert_eq!(few[3].position(), Position::new(9, 4));
+        assert_eq!((few[3].topic(), few[3].id()), ("a.b", "1"));
+        assert!(!events(6).iter().any(Event::is_detached));
     }
 
     #[test]

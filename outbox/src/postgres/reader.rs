@@ -169,8 +169,7 @@ impl Reader {
             Some(end) => end,
             None => request.after,
         };
-        let mut events = walk.draft.into_events();
-        events.retain(|event| self.filter.takes(event));
+        let events = walk.draft.into_events(|event| self.filter.takes(event));
         Ok(Page {
             payload_bytes: events.iter().map(|event| event.payload().len()).sum(),
             events,

@@ -62,6 +62,30 @@ async fn a_restarted_server_costs_one_failure_however_many_connections_were_idle
     database.head().await.unwrap();
 }
 
+#[tokio::test]
+async fn every_outage_is_counted_as_a_loss() {
+    let mut postgres = Postgres::newest().await;
+    let server = postgres.database().await;
+    let settings = settings(&server.url());
+    outbox::migrate(&settings).await.unwrap();
+    let database = Database::connect(&settings).await.unwrap();
+    database.head().await.unwrap();
+    assert_eq!(database.losses(), 0);
+    postgres.stop(Shutdown::Immediate).await;
+    postgres.start_again().await;
+    database.head().await.unwrap_err();
+    let broken = database.losses();
+    assert!(broken > 0, "a connection that broke");
+    database.head().await.unwrap();
+    assert_eq!(database.losses(), broken);
+
+    postgres.stop(Shutdown::Fast).await;
+    database.head().await.unwrap_err();
+    let broken = database.losses();
+    database.head().await.unwrap_err();
+    assert!(database.losses() > broken, "one that can't be opened");
+}
+
 /// B9.
 #[tokio::test]
 async fn a_use_that_is_cancelled_midway_leaves_nothing_for_the_next() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{Cursor, DatabaseErrorKind, Failure, Fence, Lease, Position, sink_lease};
+use outbox::{Cursor, Failure, Fence, Lease, Position, sink_lease};
 use sqlx::Connection;
 use tokio::time::{sleep, timeout};
 
@@ -95,9 +95,7 @@ async fn a_cursor_never_moves_back() {
         let save = async |position| outbox.database.save_cursor("a", &one, position).await;
         assert_eq!(save(Position::new(7, 9)).await.unwrap(), Fence::Held(()));
         for lower in [Position::new(7, 8), Position::new(6, 99)] {
-            let error = save(lower).await.unwrap_err();
-            assert_eq!(error.kind(), DatabaseErrorKind::Other);
-            assert!(error.to_string().contains("never moves back"), "{error}");
+            assert_eq!(save(lower).await.unwrap(), Fence::Fenced);
         }
         assert_eq!(
             held(claim(&outbox, &one).await).position,
@@ -121,8 +119,33 @@ async fn a_failure_moves_the_cursor_past_what_was_delivered_and_never_back() {
         let part = Position::new(7, 9);
         assert_eq!(fail(Some(part)).await, (Fence::Held(()), part, 3));
         assert_eq!(fail(None).await, (Fence::Held(()), part, 3));
-        let (_, position, _) = fail(Some(Position::new(7, 8))).await;
-        assert_eq!(position, part);
+        let lower = Some(Position::new(7, 8));
+        assert_eq!(fail(lower).await, (Fence::Fenced, part, 3));
+    })
+    .await;
+}
+
+/// The server would number its transactions up to there once more.
+#[tokio::test]
+async fn a_position_that_the_server_has_not_reached_is_not_saved() {
+    on_each_postgres(async |outbox| {
+        let one = lease(&outbox, "one").await;
+        held(claim(&outbox, &one).await);
+        let ahead = Position::new(1 << 40, 1);
+        let saved = outbox.database.save_cursor("a", &one, ahead).await.unwrap();
+        assert_eq!(saved, Fence::Fenced);
+        let failure = Failure {
+            up_to: Some(ahead),
+            ..FAILURE
+        };
+        let noted = outbox.database.save_failure("a", &one, failure).await;
+        assert_eq!(noted.unwrap(), Fence::Fenced);
+        let cursor = held(claim(&outbox, &one).await);
+        assert_eq!((cursor.position, cursor.attempts), (Position::BEGINNING, 0));
+        let head = outbox.database.head().await.unwrap();
+        let end = head.end();
+        let saved = outbox.database.save_cursor("a", &one, end).await.unwrap();
+        assert_eq!(saved, Fence::Held(()), "the end is below the horizon");
     })
     .await;
 }

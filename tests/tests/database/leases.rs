@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+
+use outbox::{ConnectSettings, Database};
+use sqlx::Connection;
 
 use crate::fixture::on_each_postgres;
 
@@ -94,6 +97,34 @@ async fn holders_are_listed_with_what_is_left() {
             (holders[1].holder.as_deref(), holders[1].expires_in),
             (None, None)
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lease_does_not_wait_for_a_connection_behind_reads() {
+    on_each_postgres(async |outbox| {
+        let settings = ConnectSettings {
+            max_connections: 1,
+            connect_timeout: Duration::from_secs(2),
+            ..outbox.settings.clone()
+        };
+        let database = Database::connect(&settings).await.unwrap();
+        let mut application = outbox.application().await;
+        let mut transaction = application.begin().await.unwrap();
+        sqlx::raw_sql(outbox.sql("lock table {s}.outbox"))
+            .execute(&mut *transaction)
+            .await
+            .unwrap();
+        let read = database.head();
+        tokio::pin!(read);
+        assert!(timeout(SHORT * 4, &mut read).await.is_err(), "it waits");
+        let lease = database.acquire_lease("x", "a", LONG).await.unwrap();
+        let lease = lease.unwrap();
+        assert!(database.renew_lease(&lease, LONG).await.unwrap());
+        database.release_lease(&lease).await.unwrap();
+        transaction.rollback().await.unwrap();
+        read.await.unwrap();
     })
     .await;
 }

@@ -7,6 +7,7 @@ mod cursors;
 mod fixture;
 mod grants;
 mod leases;
+mod lookalikes;
 mod migrating;
 mod plan;
 mod publishing;
