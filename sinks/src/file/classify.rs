@@ -149,6 +149,8 @@ mod tests {
             ("file locked", in_use(path)),
             ("file of somebody else", foreign(path)),
             ("not a regular file", no_file(path)),
+            ("file's disk or mount hangs", hangs(path)),
+            ("reader stalled (`stdout`)", stalled()),
         ] {
             assert_row(name, error.kind(), error.advice().unwrap());
         }
