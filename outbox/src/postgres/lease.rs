@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sqlx::postgres::types::PgInterval;
 
+use super::cursor::consumer;
 use super::database::Database;
 use super::error::DatabaseError;
 
@@ -35,10 +36,13 @@ pub struct LeaseHolder {
     pub expires_in: Option<Duration>,
 }
 
+/// What the names of the leases of sinks begin with.
+const SINK_LEASE: &str = "singleton:outbox-dispatch:";
+
 /// The name of the lease under which a sink's events are dispatched.
 #[must_use]
 pub fn sink_lease(sink: &str) -> String {
-    format!("singleton:outbox-dispatch:{sink}")
+    format!("{SINK_LEASE}{sink}")
 }
 
 impl Database {
@@ -56,11 +60,15 @@ impl Database {
         // One reading of the clock serves the whole statement; a statement that
         // waited for a row lock could only make a lease look a little shorter.
         // A worker in waiting asks every second: the look before the insert keeps
-        // that free of row locks, and so of transaction ids.
+        // that free of row locks, and so of transaction ids. A row that was lost or
+        // restored from a backup does not know the last token, but the cursor does.
         let sql = self.schema().sql(
             "insert into {schema}.leases as lease
                  (name, holder, token, acquired_at, renewed_at, expires_at)
-             select $1, $2, 1, moment, moment, moment + $3
+             select $1, $2, 1 + coalesce((
+                 select token from {schema}.outbox_cursors
+                 where stream = 'outbox' and consumer = $4
+             ), 0), moment, moment, moment + $3
              from (select {schema}.compute_now() as moment offset 0) as clock
              where not exists (
                  select from {schema}.leases
@@ -68,7 +76,7 @@ impl Database {
              )
              on conflict (name) do update set
                  holder = excluded.holder,
-                 token = lease.token + 1,
+                 token = greatest(lease.token + 1, excluded.token),
                  acquired_at = excluded.acquired_at,
                  renewed_at = excluded.renewed_at,
                  expires_at = excluded.expires_at
@@ -80,7 +88,8 @@ impl Database {
         let query = sqlx::query_as(sql)
             .bind(name)
             .bind(holder)
-            .bind(interval(ttl));
+            .bind(interval(ttl))
+            .bind(name.strip_prefix(SINK_LEASE).map(consumer));
         let mut checkout = self.checkout_for_lease().await?;
         let row: Option<(i64,)> = self
             .within(query.fetch_optional(&mut *checkout))

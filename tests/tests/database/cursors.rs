@@ -150,6 +150,27 @@ async fn a_position_that_the_server_has_not_reached_is_not_saved() {
     .await;
 }
 
+#[tokio::test]
+async fn a_lost_lease_begins_above_the_cursors_token() {
+    on_each_postgres(async |outbox| {
+        let mut holder = lease(&outbox, "one").await;
+        held(claim(&outbox, &holder).await);
+        for loss in ["delete from {s}.leases", "update {s}.leases set token = 0"] {
+            for name in ["two", "three"] {
+                let next = lease(&outbox, name).await;
+                assert!(next.token > holder.token, "{loss}");
+                holder = next;
+                held(claim(&outbox, &holder).await);
+            }
+            outbox.run(loss).await;
+        }
+        let next = lease(&outbox, "four").await;
+        assert!(next.token > holder.token);
+        held(claim(&outbox, &next).await);
+    })
+    .await;
+}
+
 /// B34.
 #[tokio::test]
 async fn an_earlier_holder_writes_nothing_after_a_takeover() {
