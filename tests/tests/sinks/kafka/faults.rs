@@ -8,6 +8,9 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::{batch, event, open};
 
+/// A fault is for one request: all events that are sent at once must be in it.
+const ONE_REQUEST: &str = "linger = \"200ms\"";
+
 fn events(from: i64) -> outbox_sinks::Batch {
     batch(
         (from..from + 20)
@@ -22,7 +25,12 @@ async fn d13_after_a_fatal_error_a_new_producer_goes_on() {
     cluster
         .create_topic("events", 1, 1)
         .expect("it takes a topic");
-    let mut sink = open(&cluster.bootstrap_servers(), "", Duration::from_secs(10)).await;
+    let mut sink = open(
+        &cluster.bootstrap_servers(),
+        ONE_REQUEST,
+        Duration::from_secs(10),
+    )
+    .await;
     assert_eq!(
         sink.deliver(&events(0)).await.expect("all is well"),
         Delivery::All
@@ -46,7 +54,12 @@ async fn an_answer_against_a_request_makes_its_events_refused() {
     cluster
         .create_topic("events", 1, 1)
         .expect("it takes a topic");
-    let mut sink = open(&cluster.bootstrap_servers(), "", Duration::from_secs(10)).await;
+    let mut sink = open(
+        &cluster.bootstrap_servers(),
+        ONE_REQUEST,
+        Duration::from_secs(10),
+    )
+    .await;
     let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_RECORD;
     cluster.request_errors(RDKafkaApiKey::Produce, &[refused]);
     let Delivery::Each(verdicts) = sink.deliver(&events(0)).await.expect("verdicts") else {
@@ -90,7 +103,12 @@ async fn a_topic_that_may_not_be_written_is_a_misconfiguration() {
     cluster
         .create_topic("events", 1, 1)
         .expect("it takes a topic");
-    let mut sink = open(&cluster.bootstrap_servers(), "", Duration::from_secs(10)).await;
+    let mut sink = open(
+        &cluster.bootstrap_servers(),
+        ONE_REQUEST,
+        Duration::from_secs(10),
+    )
+    .await;
     let denied = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     cluster.request_errors(RDKafkaApiKey::Produce, &[denied]);
     let error = sink.deliver(&events(0)).await.expect_err("not allowed");
