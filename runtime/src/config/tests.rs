@@ -154,6 +154,10 @@ fn a_typo_in_any_table_is_an_error_with_its_line_and_the_nearest_key() {
             "4:1: sinks.a.evnts: unknown key; did you mean `events`?",
         ),
         (
+            "[sinks.a]\nbatch_sise = 5\n",
+            "4:1: sinks.a.batch_sise: unknown key; did you mean `batch`?",
+        ),
+        (
             "[sinks.a.batch]\nmax_evnets = 5\n",
             "4:1: sinks.a.batch.max_evnets: unknown key; did you mean `max_events`?",
         ),

@@ -87,14 +87,23 @@ fn advice(key: &Key, known_here: &Shape, whole: &Shape) -> String {
 
 /// The known name that somebody who wrote this one most likely meant.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|known| (strsim::damerau_levenshtein(name, known), known));
+    let known: Vec<_> = known.collect();
+    let scored = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(name, known), *known));
     let (distance, near) = scored.min()?;
+    // `batch_size` is far from `batch` in letters, and near in mind.
+    let begun = known
+        .iter()
+        .copied()
+        .filter(|known| known.len() > 2 && name.starts_with(known));
     let tolerated = match name.chars().count() {
         0..=3 => 1,
         4..=7 => 2,
         _ => 3,
     };
-    (distance <= tolerated).then_some(near)
+    let close = (distance <= tolerated).then_some(near);
+    close.or_else(|| begun.max_by_key(|known| known.len()))
 }
 
 /// Every table that knows `name`, under the operator's own names where the key
