@@ -180,10 +180,35 @@ create table outbox_cursors (
     seq bigint not null,
     system_identifier bigint not null default (pg_catalog.pg_control_system()).system_identifier,
     token bigint not null,
+    -- The backoff: failed deliveries in a row, and what came of the last one.
     attempts integer not null default 0,
     next_retry_at timestamptz,
     last_error_kind text,
     last_error text,
+    -- The event under suspicion of being poison: how often it was refused alone.
+    suspect_txid xid8,
+    suspect_seq bigint,
+    suspect_attempts integer,
+    suspect_since timestamptz,
+    suspect_stage text check (suspect_stage in ('alone', 'comparing', 'probing', 'confirming')),
+    suspect_code text,
+    suspect_error text,
+    probe_txid xid8,
+    probe_seq bigint,
+    -- The end of the range that was written down before its delivery, whether that
+    -- delivery is still going on, and how far every range has to be written down.
+    in_hand_txid xid8,
+    in_hand_seq bigint,
+    delivering boolean not null default false,
+    hunt_txid xid8,
+    hunt_seq bigint,
+    -- What operators ordered.
+    paused_at timestamptz,
+    paused_by text,
+    pause_reason text,
+    resumed_at timestamptz,
+    seek_txid xid8,
+    seek_seq bigint,
     created_at timestamptz not null default compute_now(),
     updated_at timestamptz not null default compute_now(),
     primary key (stream, consumer)
@@ -199,3 +224,47 @@ create table leases (
     renewed_at timestamptz not null,
     expires_at timestamptz not null
 ) with (fillfactor = 50);
+
+-- The workers that are alive and the sinks that each could run, so that the
+-- leases can be spread over them.
+create table outbox_workers (
+    holder text primary key,
+    sinks text[] not null,
+    expires_at timestamptz not null
+) with (fillfactor = 50);
+
+-- Events that a destination would not take, with a copy of their own: retention
+-- may take the original. The payload is the text as it would have been sent.
+create table outbox_dead_letters (
+    id bigint generated always as identity primary key,
+    sink text not null,
+    txid xid8 not null,
+    seq bigint not null,
+    event_id text not null,
+    topic text not null,
+    payload text not null,
+    code text not null,
+    error text not null,
+    attempts integer not null,
+    first_failed_at timestamptz not null,
+    dead_lettered_at timestamptz not null default compute_now(),
+    state text not null default 'dead' check (state in ('dead', 'replaying', 'replayed', 'discarded')),
+    state_changed_at timestamptz not null default compute_now(),
+    replays integer not null default 0,
+    unique (sink, txid, seq)
+);
+create index outbox_dead_letters_recent on outbox_dead_letters (sink, dead_lettered_at);
+create index outbox_dead_letters_replaying on outbox_dead_letters (sink, txid, seq)
+    where state operator(pg_catalog.=) 'replaying'::text;
+
+-- What operators did by command. Ids appear in order: whoever adds a row locks the
+-- table against other writers first. Workers look at the greatest id, and so learn
+-- at once that there is something to obey.
+create table outbox_operations (
+    id bigint generated always as identity primary key,
+    at timestamptz not null default compute_now(),
+    command text not null,
+    sink text,
+    by_whom text not null,
+    details jsonb not null default '{}'
+);

@@ -35,6 +35,7 @@ pub struct Event {
     topic: ByteString,
     payload: ByteString,
     envelope: Envelope,
+    replay: u32,
 }
 
 impl Event {
@@ -52,6 +53,7 @@ impl Event {
             topic: topic.into(),
             payload,
             envelope,
+            replay: 0,
         }
     }
 
@@ -66,8 +68,24 @@ impl Event {
                 topic,
                 payload: String::from_utf8_lossy(payload).into_owned().into(),
                 envelope: Envelope::defective("the payload is not UTF-8 text"),
+                replay: 0,
             },
         }
+    }
+
+    /// The same event as the `count`-th replay of a dead letter.
+    #[must_use]
+    pub const fn as_replay(mut self, count: u32) -> Self {
+        self.replay = count;
+        self
+    }
+
+    /// Which replay of a dead letter this is, counted from 1; zero in the normal flow.
+    /// A replay has the id it always had; a destination that discards duplicates must
+    /// take it all the same.
+    #[must_use]
+    pub const fn replay(&self) -> u32 {
+        self.replay
     }
 
     /// Where the event stands in the outbox.
@@ -148,6 +166,7 @@ impl Event {
             topic: String::from(&*self.topic).into(),
             payload: String::from(&*self.payload).into(),
             envelope: self.envelope.clone(),
+            replay: self.replay,
         }
     }
 

@@ -55,8 +55,10 @@ pub use position::{InvalidPosition, Position, Txid};
 mod postgres;
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    ConnectSettings, Cursor, CursorStatus, Database, DatabaseError, DatabaseErrorKind, Failure,
-    Fence, Head, InvalidSchema, Lease, LeaseHolder, MAX_COUNTED_LAG, MigrateError, NewEvent, Page,
-    PageRequest, PublishError, Published, Publisher, Reader, Schema, SchemaState, grant, migrate,
-    publish, publish_many, publisher_grants, schema_state, sink_lease, worker_grants,
+    ConnectSettings, Cursor, CursorStatus, Database, DatabaseError, DatabaseErrorKind, DeadLetter,
+    Failure, Head, InvalidSchema, Lease, LeaseHolder, MAX_COUNTED_LAG, Mark, Member, MigrateError,
+    NewEvent, Origin, Owned, Page, PageRequest, Pruned, PublishError, Published, Publisher,
+    RETENTION_LEASE, Reader, Replay, ReplayOutcome, Schema, SchemaState, Settlement, Stage,
+    Suspect, Then, grant, migrate, publish, publish_many, publisher_grants, schema_state,
+    sink_lease, worker_grants,
 };

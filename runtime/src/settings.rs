@@ -35,6 +35,60 @@ pub struct SinkSettings {
     pub retry: RetrySettings,
     /// How long one delivery may take before it counts as failed.
     pub delivery_timeout: Duration,
+    /// When an event counts as poison, and what becomes of it.
+    pub poison: PoisonSettings,
+}
+
+/// When an event counts as poison, and what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoisonSettings {
+    /// How often in a row an event must be refused alone.
+    pub attempts: u32,
+    /// What becomes of it, and of an event that can never be sent.
+    pub on_poison: OnPoison,
+    /// The fuse: with more dead letters than this within `window` the sink is paused.
+    pub max_dead_letters: u32,
+    /// The time over which the fuse counts.
+    pub window: Duration,
+}
+
+impl Default for PoisonSettings {
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            on_poison: OnPoison::DeadLetter,
+            max_dead_letters: 100,
+            window: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// What becomes of an event that a destination will never take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPoison {
+    /// It goes to the dead letters, and the flow goes on.
+    #[default]
+    DeadLetter,
+    /// The sink is paused.
+    Halt,
+}
+
+/// When rows of the outbox are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionSettings {
+    /// How old a row must be, even if every cursor has passed it.
+    pub min_age: Duration,
+    /// The pause between two passes.
+    pub interval: Duration,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> Self {
+        Self {
+            min_age: Duration::from_secs(3_600),
+            interval: Duration::from_secs(300),
+        }
+    }
 }
 
 /// Where a new sink begins.

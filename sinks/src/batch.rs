@@ -23,6 +23,7 @@ use outbox::{Event, Position};
 pub struct Batch {
     events: Arc<[Event]>,
     range: Range<usize>,
+    apart: bool,
 }
 
 impl Batch {
@@ -30,13 +31,36 @@ impl Batch {
     pub fn new(events: impl Into<Arc<[Event]>>) -> Option<Self> {
         let events = events.into();
         let range = 0..events.len();
-        (!range.is_empty()).then_some(Self { events, range })
+        (!range.is_empty()).then_some(Self {
+            events,
+            range,
+            apart: false,
+        })
     }
 
     /// The events `range` of a shared slice, or `None` if that is empty or out of bounds.
     #[must_use]
     pub fn within(events: Arc<[Event]>, range: Range<usize>) -> Option<Self> {
-        (!range.is_empty() && range.end <= events.len()).then_some(Self { events, range })
+        (!range.is_empty() && range.end <= events.len()).then_some(Self {
+            events,
+            range,
+            apart: false,
+        })
+    }
+
+    /// The same batch, delivered apart from the flow: see [`Batch::is_apart`].
+    #[must_use]
+    pub fn apart(mut self) -> Self {
+        self.apart = true;
+        self
+    }
+
+    /// Whether it is delivered apart from the flow: a replay of dead letters, or one
+    /// event ahead of its turn to learn whether the destination takes anything. Such a
+    /// batch says nothing about what came before it.
+    #[must_use]
+    pub const fn is_apart(&self) -> bool {
+        self.apart
     }
 
     /// The first event.
@@ -71,8 +95,8 @@ impl Batch {
     #[must_use]
     pub fn halves(&self) -> Option<(Self, Self)> {
         let middle = self.range.start + self.range.len() / 2;
-        let left = Self::within(Arc::clone(&self.events), self.range.start..middle)?;
-        let right = Self::within(Arc::clone(&self.events), middle..self.range.end)?;
+        let left = self.part(self.range.start..middle)?;
+        let right = self.part(middle..self.range.end)?;
         Some((left, right))
     }
 
@@ -84,7 +108,15 @@ impl Batch {
         if end > self.range.end {
             return None;
         }
-        Self::within(Arc::clone(&self.events), start..end)
+        self.part(start..end)
+    }
+
+    fn part(&self, range: Range<usize>) -> Option<Self> {
+        let part = Self::within(Arc::clone(&self.events), range)?;
+        Some(Self {
+            apart: self.apart,
+            ..part
+        })
     }
 }
 

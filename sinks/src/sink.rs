@@ -1,9 +1,11 @@
 //! The contract: how a sink is opened, and how it delivers.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use outbox::Event;
 
 use crate::{Batch, Delivery, SinkError};
 
@@ -36,6 +38,21 @@ pub trait Connector: Send + Sync + 'static {
     /// How large a batch this destination likes best. The operator's settings win.
     fn batch_limits(&self) -> BatchLimits {
         BatchLimits::default()
+    }
+
+    /// Whether a batch that was begun must come again with the very same events after
+    /// a failure or a crash, whatever has been published since (OB-8). For a
+    /// destination where the whole batch becomes one thing with one name. It costs a
+    /// write to the database before each delivery, and a batch is settled as a whole.
+    fn frozen_ranges(&self) -> bool {
+        false
+    }
+
+    /// The key within which the destination keeps the order of events. Only events of
+    /// different keys may overtake each other, when one of them is refused again and
+    /// again and the other one is tried to learn whether anything is taken.
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
+        Cow::Borrowed(event.subject())
     }
 }
 

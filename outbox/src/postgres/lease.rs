@@ -21,6 +21,9 @@ pub struct Lease {
     pub holder: String,
     /// Larger than every earlier holder's.
     pub token: i64,
+    /// Whether another holder let it run out without releasing it: its process may
+    /// have died.
+    pub abandoned: bool,
 }
 
 /// A row of the table of leases.
@@ -38,6 +41,9 @@ pub struct LeaseHolder {
 
 /// What the names of the leases of sinks begin with.
 const SINK_LEASE: &str = "singleton:outbox-dispatch:";
+
+/// The name of the lease under which rows of the outbox are deleted.
+pub const RETENTION_LEASE: &str = "singleton:outbox-retention";
 
 /// The name of the lease under which a sink's events are dispatched.
 #[must_use]

@@ -23,18 +23,22 @@ mod reader;
 
 mod cursor;
 mod lease;
+mod settlement;
 mod status;
 
 pub use connect::ConnectSettings;
-pub use cursor::{Cursor, Failure, Fence};
 pub use database::Database;
 pub use error::{DatabaseError, DatabaseErrorKind};
 pub use grants::{grant, publisher_grants, worker_grants};
 pub use head::Head;
-pub use lease::{Lease, LeaseHolder, sink_lease};
+pub use lease::{Lease, LeaseHolder, RETENTION_LEASE, sink_lease};
 pub use migrate::{MigrateError, SchemaState, migrate, schema_state};
 pub use page::Page;
 pub use publish::{NewEvent, PublishError, Published, Publisher, publish, publish_many};
 pub use reader::{PageRequest, Reader};
 pub use schema::{InvalidSchema, Schema};
+pub use settlement::{
+    Cursor, DeadLetter, Failure, Mark, Member, Origin, Owned, Pruned, Replay, ReplayOutcome,
+    Settlement, Stage, Suspect, Then,
+};
 pub use status::{CursorStatus, MAX_COUNTED_LAG};

@@ -10,7 +10,10 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use outbox::{Event, Filter, Position, Txid};
+use outbox::{
+    Cursor, Event, Filter, Lease, Mark, Member, Owned, Position, Pruned, Replay, ReplayOutcome,
+    Settlement, Txid,
+};
 
 use crate::settings::Start;
 
@@ -38,10 +41,10 @@ pub trait Store: Send + Sync + 'static {
         filter: &Filter,
     ) -> impl Future<Output = Result<Self::Reader, StoreError>> + Send;
 
-    /// Takes the sink's lease if it is free; its token is larger than all before.
+    /// Takes the lease of this name if it is free; its token is larger than all before.
     fn acquire(
         &self,
-        sink: &str,
+        name: &str,
         holder: &str,
         ttl: Duration,
     ) -> impl Future<Output = Result<Option<Lease>, StoreError>> + Send;
@@ -57,26 +60,77 @@ pub trait Store: Send + Sync + 'static {
     fn release(&self, lease: &Lease) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Makes the cursor this lease's own: no holder of an older lease can write it
-    /// from here on. A sink without a cursor gets one at `start`.
+    /// from here on. Carries out a seek that was ordered. A sink without a cursor gets
+    /// one at `start`.
     fn claim(
         &self,
+        sink: &str,
         lease: &Lease,
         start: Start,
-    ) -> impl Future<Output = Result<Claim, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Option<Cursor>, StoreError>> + Send;
 
-    /// Moves the cursor, and forgets failed attempts.
-    fn save(
+    /// Writes what came of a delivery: the cursor's move, the dead letters and what
+    /// follows, all or nothing. What the cursor has passed by then is forgotten: the
+    /// suspect, the marked range, the hunt.
+    ///
+    /// Idempotent: repeated after an answer that was lost, it changes nothing more.
+    fn settle(
         &self,
+        sink: &str,
         lease: &Lease,
-        position: Position,
+        settlement: &Settlement,
     ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
 
-    /// Notes a failed attempt, so that the next holder goes on from here.
-    fn save_failure(
+    /// Writes down what is about to be delivered.
+    fn mark(
         &self,
+        sink: &str,
         lease: &Lease,
-        failure: &Failure,
+        mark: &Mark,
     ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
+
+    /// How many dead letters the sink has got within `window`, and since it was
+    /// resumed the last time.
+    fn recent_dead_letters(
+        &self,
+        sink: &str,
+        window: Duration,
+    ) -> impl Future<Output = Result<u32, StoreError>> + Send;
+
+    /// The first dead letters, at most `limit`, that wait to be replayed.
+    fn replays(
+        &self,
+        sink: &str,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Replay>, StoreError>> + Send;
+
+    /// Writes what came of replays. Never touches the cursor's position.
+    fn settle_replays(
+        &self,
+        sink: &str,
+        lease: &Lease,
+        outcomes: &[(i64, ReplayOutcome)],
+    ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
+
+    /// Says that this worker is alive, for `ttl` from now, and which sinks it could
+    /// run. Returns all workers that are alive, this one included, in order of their names.
+    fn census(
+        &self,
+        holder: &str,
+        sinks: &[String],
+        ttl: Duration,
+    ) -> impl Future<Output = Result<Vec<Member>, StoreError>> + Send;
+
+    /// Says that this worker ends.
+    fn leave(&self, holder: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Deletes what every cursor has passed and what is older than `min_age`: at most
+    /// a few thousand rows after `after`.
+    fn prune(
+        &self,
+        min_age: Duration,
+        after: Position,
+    ) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
 }
 
 /// Reads the outbox in order for one sink.
@@ -92,6 +146,8 @@ pub struct Head {
     pub horizon: Txid,
     /// The greatest position below the horizon, if there is any event.
     pub newest: Option<Position>,
+    /// The last operator's command: when it changes, there is something to obey.
+    pub operation: i64,
     /// The [history](Store::history) it belongs to.
     pub history: u64,
 }
@@ -129,60 +185,6 @@ pub enum PageEnd {
     Rows,
     /// The next event would have been too much for `max_bytes`.
     Bytes,
-}
-
-/// A lease that was taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The sink it is for.
-    pub sink: String,
-    /// Who took it.
-    pub holder: String,
-    /// Which one it is: it grows with every takeover.
-    pub token: i64,
-}
-
-/// Whether the lease that was named is still the newest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Owned {
-    /// It is; what was asked for is done.
-    Yes,
-    /// A newer one exists, or the time ran out: nothing was done.
-    No,
-}
-
-/// A cursor, as its new owner finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// The cursor is ours.
-    Claimed {
-        /// Everything up to here is settled.
-        position: Position,
-        /// Whether it was saved in another cluster, of which this database is a copy.
-        foreign: bool,
-        /// Failed attempts in a row so far.
-        attempts: u32,
-        /// How long the pause after the last of them still takes.
-        retry_in: Duration,
-    },
-    /// A newer lease exists.
-    Fenced,
-}
-
-/// A failed attempt, as the cursor remembers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// How far the cursor may move all the same.
-    pub up_to: Option<Position>,
-    /// Failed attempts in a row.
-    pub attempts: u32,
-    /// The pause until the next one.
-    pub retry_in: Duration,
-    /// The kind of error: `unavailable`, `failed`, `misconfigured`.
-    pub kind: &'static str,
-    /// The error and its advice, for people.
-    pub error: String,
 }
 
 /// The database did not do what it was asked. Every such error may pass: the loops
