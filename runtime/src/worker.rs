@@ -52,6 +52,11 @@ pub async fn run<S: Store>(
         }));
     }
     let mut loops = BTreeMap::new();
+    let sinks = if worker.roles.sinks {
+        sinks
+    } else {
+        Vec::new()
+    };
     for (sink, connector) in sinks {
         let name = sink.name.clone();
         let give_back = watch::Sender::new(false);
@@ -71,11 +76,13 @@ pub async fn run<S: Store>(
             async move { dispatch.run().await }
         }));
     }
-    let (asked, told, stopped) = (Arc::clone(&store), Arc::clone(&worker), stop.clone());
-    tasks.spawn(supervised("census".to_owned(), move || {
-        let (store, worker) = (Arc::clone(&asked), Arc::clone(&told));
-        spread(store, worker, loops.clone(), stopped.clone())
-    }));
+    if worker.roles.sinks {
+        let (asked, told, stopped) = (Arc::clone(&store), Arc::clone(&worker), stop.clone());
+        tasks.spawn(supervised("census".to_owned(), move || {
+            let (store, worker) = (Arc::clone(&asked), Arc::clone(&told));
+            spread(store, worker, loops.clone(), stopped.clone())
+        }));
+    }
 
     let stopping = async {
         stop.cancelled().await;
