@@ -5,8 +5,6 @@
 //! A seek that an operator ordered is carried out here and nowhere else, so a cursor
 //! never has two writers, and nothing but a recorded command moves it back (OB-2).
 
-use std::time::Duration;
-
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
