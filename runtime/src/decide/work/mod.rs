@@ -119,6 +119,7 @@ impl<'a> Work<'a> {
     #[must_use]
     pub fn new(rules: Rules<'a>, batch: Batch, end: Position, before: Before) -> Self {
         let first = batch.first().position();
+        let alone = batch.len() == 1;
         let suspect = before.suspect.filter(|suspect| suspect.position == first);
         let mut work = Self {
             rules,
@@ -135,7 +136,7 @@ impl<'a> Work<'a> {
             (None, true) => work.queue.halve(),
             (None, false) => {}
         }
-        work.after_restart(before.died);
+        work.after_restart(before.died, alone);
         work
     }
 

@@ -387,11 +387,15 @@ fn a_range_in_which_the_process_died_is_halved() {
         died: true,
         ..Before::default()
     };
-    let mut work = Work::new(rules(&connector), batch(&[1, 2, 3, 4]), at(4), before);
-    let Todo::Deliver(task) = work.todo() else {
-        panic!("a half")
-    };
-    assert_eq!(task.batch.len(), 2);
+    for (events, half) in [(&[1, 2, 3, 4][..], 2), (&[1, 2], 1)] {
+        let (batch, end) = (batch(events), at(*events.last().unwrap()));
+        let mut work = Work::new(rules(&connector), batch, end, before.clone());
+        let Todo::Deliver(task) = work.todo() else {
+            panic!("a half")
+        };
+        assert_eq!(task.batch.len(), half);
+        assert_eq!(work.suspect(), None, "the first of two is not blamed alone");
+    }
 }
 
 #[test]

@@ -31,8 +31,8 @@ impl Work<'_> {
     /// A death counts as a refusal of the one event that was in hand. Without a death
     /// the suspect is tried once more before anything else, except after a probe: the
     /// suspect could follow its successor.
-    pub(super) fn after_restart(&mut self, died: bool) {
-        let alone = self.queue.front().is_some_and(|piece| piece.len() == 1);
+    /// `alone`: whether the batch was that one event, before it was cut.
+    pub(super) fn after_restart(&mut self, died: bool, alone: bool) {
         match self.suspect.as_mut() {
             Some(suspect) if died => match suspect.stage {
                 Stage::Alone | Stage::Confirming => self.crashed(),
