@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::head::{HeadReceiver, last_operation, next_operation};
+use crate::head::{HeadReceiver, first_head, last_operation, next_operation};
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
 use crate::store::{Store, StoreError};
@@ -84,12 +84,7 @@ impl<S: Store> Hold<'_, S> {
     /// Waits until the head was seen once.
     pub(crate) async fn look_at_orders(&mut self) -> Result<(), Ended> {
         self.operation = None;
-        let mut head = self.head.clone();
-        self.until_stopped(async move {
-            // It ends with the process only.
-            let _seen = head.wait_for(Option::is_some).await.is_ok();
-        })
-        .await?;
+        self.until_stopped(first_head(self.head)).await?;
         self.operation = last_operation(self.head);
         Ok(())
     }

@@ -102,13 +102,14 @@ impl<S: Store> Crew<S> {
     }
 
     fn start_head(&mut self) -> HeadReceiver {
-        let (sender, head) = watch::channel(None);
+        let head = HeadReceiver::default();
+        let told = head.clone();
         let (store, interval) = (Arc::clone(&self.store), self.worker.poll_max_interval);
         let stop = self.stop.clone();
         self.tasks.spawn(supervised("head".to_owned(), move || {
-            let (store, sender, stop) = (Arc::clone(&store), sender.clone(), stop.clone());
+            let (store, told, stop) = (Arc::clone(&store), told.clone(), stop.clone());
             async move {
-                let polling = watch_head(store, interval, sender);
+                let polling = watch_head(store, interval, told);
                 stop.run_until_cancelled(polling).await;
             }
         }));
