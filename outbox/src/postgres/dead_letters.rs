@@ -94,18 +94,8 @@ impl Database {
             .bind(sink)
             .bind(interval(window))
             .bind(consumer(sink))
-            .bind(
-                except
-                    .iter()
-                    .map(|position| position.txid)
-                    .collect::<Vec<_>>(),
-            )
-            .bind(
-                except
-                    .iter()
-                    .map(|position| position.seq)
-                    .collect::<Vec<_>>(),
-            );
+            .bind(except.iter().map(|position| position.txid).bind_iter())
+            .bind(except.iter().map(|position| position.seq).bind_iter());
         let mut checkout = self.checkout().await?;
         let (count,): (i64,) = self
             .within(query.fetch_one(&mut *checkout))

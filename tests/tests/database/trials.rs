@@ -53,14 +53,15 @@ async fn suspect_after(outbox: &Outbox, up_to: Option<Position>, then: Then) -> 
 }
 
 #[tokio::test]
-async fn a_suspect_is_forgotten_once_it_is_passed_or_cleared() {
+async fn a_suspect_is_forgotten_once_it_is_passed_or_a_failure_names_none() {
     on_each_postgres(async |outbox| {
         let again = || Then::BackOff(failure(Some(suspect(NEXT, Stage::Probing(LATER)))));
         let cleared = || Then::BackOff(failure(None));
         let pause = || Then::Pause("why".to_owned());
         for (up_to, then, stays) in [
-            (None, Then::Go, false),
-            (Some(AT), Then::Go, false),
+            (None, Then::Go, true),
+            (Some(AT), Then::Go, true),
+            (Some(NEXT), Then::Go, false),
             (None, again(), true),
             (Some(AT), again(), true),
             (Some(NEXT), again(), false),
@@ -209,7 +210,7 @@ async fn what_is_said_of_a_suspect_is_bounded_and_has_no_nul() {
     .await;
 }
 
-/// H6: what was in hand of a holder that died is found by the next one.
+/// H6: what was in hand of a holder that died is found by the next one, and counts once.
 #[tokio::test]
 async fn a_delivery_that_was_begun_shows_to_the_next_holder() {
     on_each_postgres(async |outbox| {
@@ -219,6 +220,8 @@ async fn a_delivery_that_was_begun_shows_to_the_next_holder() {
         assert!(two.abandoned);
         let found = cursor(&outbox, &two).await;
         assert_eq!((found.in_hand, found.delivering), (Some(LATER), true));
+        let found = cursor(&outbox, &two).await;
+        assert_eq!((found.in_hand, found.delivering), (Some(LATER), false));
     })
     .await;
 }
