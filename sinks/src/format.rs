@@ -1,7 +1,8 @@
 //! How an event is written for a destination: `native`, `cloudevents` or
 //! `cloudevents-binary`.
 //!
-//! In every format the event's JSON text is copied and never re-written (OB-9).
+//! In every format the event's JSON text is copied and never re-written (OB-9), and a
+//! replay of a dead letter is marked as one: it has the id it always had.
 
 use std::fmt::Write;
 
@@ -14,7 +15,8 @@ use crate::Refusal;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// The payload as it was published, with `sequence` (`txid.seq`) added.
+    /// The payload as it was published, with `sequence` (`txid.seq`) added, and to a
+    /// replay its number as `replay`.
     #[default]
     Native,
     /// One CloudEvents 1.0 JSON object (structured mode).
@@ -89,7 +91,15 @@ impl Encoder {
             ("sequence", sortable_sequence(event)),
         ];
         attributes.extend(optional(event).map(|(name, value)| (name, value.to_owned())));
+        attributes.extend(replay(event).map(|count| ("replay", count.to_string())));
         attributes
+    }
+
+    /// The header that marks a replay in every format, where there are headers: its name
+    /// and its value, which is [`Event::replay`]. None in the normal flow.
+    #[must_use]
+    pub fn replay_header(event: &Event) -> Option<(&'static str, String)> {
+        replay(event).map(|count| ("outbox-replay", count.to_string()))
     }
 
     fn structured(&self, event: &Event, out: &mut Vec<u8>) {
@@ -107,24 +117,41 @@ impl Encoder {
         }
         out.extend_from_slice(br#","sequence":""#);
         out.extend_from_slice(sortable_sequence(event).as_bytes());
-        out.extend_from_slice(br#"","datacontenttype":"application/json","data":"#);
+        out.push(b'"');
+        push_replay(event, out);
+        out.extend_from_slice(br#","datacontenttype":"application/json","data":"#);
         out.extend_from_slice(event.data().as_bytes());
         out.push(b'}');
     }
 }
 
-/// The payload with `sequence` put in before its closing brace: one copy, and
-/// whatever else the publisher put there stays.
+/// The payload with `sequence` and the mark of a replay put in before its closing brace:
+/// one copy, and whatever else the publisher put there stays.
 fn native(event: &Event, out: &mut Vec<u8>) {
     let payload = event.payload().trim_end();
     let open = payload
         .strip_suffix('}')
         .expect("a payload without a defect is a JSON object");
     let mut sequence = String::with_capacity(48);
-    write!(sequence, ",\"sequence\":\"{}\"}}", event.position()).expect("a String takes all");
-    out.reserve(open.len() + sequence.len());
+    write!(sequence, ",\"sequence\":\"{}\"", event.position()).expect("a String takes all");
+    out.reserve(open.len() + sequence.len() + 1);
     out.extend_from_slice(open.trim_end().as_bytes());
     out.extend_from_slice(sequence.as_bytes());
+    push_replay(event, out);
+    out.push(b'}');
+}
+
+/// Which replay it is, if it is one.
+fn replay(event: &Event) -> Option<u32> {
+    Some(event.replay()).filter(|count| *count > 0)
+}
+
+/// The mark as one more member of a JSON object. For CloudEvents it is an extension
+/// attribute of the type Integer, which JSON writes as a number.
+fn push_replay(event: &Event, out: &mut Vec<u8>) {
+    if let Some(count) = replay(event) {
+        out.extend_from_slice(format!(",\"replay\":{count}").as_bytes());
+    }
 }
 
 /// Attributes that an event of another publisher may lack; CloudEvents has no
@@ -207,6 +234,46 @@ mod tests {
             ("sequence", "00000000000000088213.00000000000000051120"),
         ] {
             assert_eq!(value[name], expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_replay_keeps_its_id_and_is_marked_in_every_format() {
+        let again = event().as_replay(3);
+        for format in [Format::Native, Format::CloudEvents] {
+            let text = encoded(format, &again);
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value["id"], "evt_1", "{format:?}");
+            assert_eq!(value["replay"], 3, "{format:?}");
+            assert!(text.contains(DATA), "{format:?}");
+        }
+        let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+        let attributes = binary.attributes(&again);
+        assert!(attributes.contains(&("id", "evt_1".to_owned())));
+        assert!(attributes.contains(&("replay", "3".to_owned())));
+        let header = Encoder::replay_header(&again).unwrap();
+        assert_eq!(header, ("outbox-replay", "3".to_owned()));
+    }
+
+    #[test]
+    fn nothing_in_the_normal_flow_speaks_of_replays() {
+        let event = event();
+        for format in [Format::Native, Format::CloudEvents] {
+            assert!(!encoded(format, &event).contains("replay"), "{format:?}");
+        }
+        let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+        let names = binary.attributes(&event).into_iter().map(|(name, _)| name);
+        assert!(!names.collect::<Vec<_>>().contains(&"replay"));
+        assert_eq!(Encoder::replay_header(&event), None);
+    }
+
+    /// CloudEvents: lower-case ASCII letters and digits, 20 characters at most.
+    #[test]
+    fn attribute_names_are_what_cloudevents_allows() {
+        let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+        for (name, _) in binary.attributes(&event().as_replay(1)) {
+            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+            assert!(name.chars().all(legal) && name.len() <= 20, "{name}");
         }
     }
 

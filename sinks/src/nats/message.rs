@@ -3,7 +3,8 @@
 //! Header values are percent-encoded as CloudEvents prescribes for its headers: what
 //! is printable ASCII stays, and a line end in some publisher's field can neither
 //! break the protocol nor panic in the client library. The encoding is one to one, so
-//! two ids never become the same `Nats-Msg-Id`.
+//! two ids never become the same `Nats-Msg-Id`. A replay has another `Nats-Msg-Id` than
+//! its event had: within the stream's deduplication window it would be dropped (E12).
 
 use std::fmt::Write;
 
@@ -13,7 +14,7 @@ use outbox::Event;
 
 use super::checked::Config;
 use super::subject;
-use crate::{Format, Refusal};
+use crate::{Encoder, Format, Refusal};
 
 /// What is sent for one event.
 pub(super) struct Outgoing {
@@ -34,9 +35,12 @@ impl Outgoing {
         config.encoder.encode(event, &mut body)?;
         let subject = subject::of(event, &config.subject)?;
         let mut headers = Headers::default();
-        headers.add("Nats-Msg-Id", event.id());
+        headers.add_encoded("Nats-Msg-Id", &message_id(event));
         if let Some(stream) = &config.stream {
             headers.add("Nats-Expected-Stream", stream);
+        }
+        if let Some((name, count)) = Encoder::replay_header(event) {
+            headers.add(name, &count);
         }
         headers.add("content-type", config.encoder.content_type());
         if config.format == Format::Native {
@@ -64,9 +68,23 @@ struct Headers {
 
 impl Headers {
     fn add(&mut self, name: &str, value: &str) {
-        let value = percent_encoded(value);
+        self.add_encoded(name, &percent_encoded(value));
+    }
+
+    fn add_encoded(&mut self, name: &str, value: &str) {
         self.bytes += name.len() + ": \r\n".len() + value.len();
-        self.map.insert(name, value.as_str());
+        self.map.insert(name, value);
+    }
+}
+
+/// What JetStream goes by to drop repetitions. Each replay is something new, and its own
+/// repetitions are dropped as well. An encoded id has no space in it, so no other event's
+/// id is the same.
+fn message_id(event: &Event) -> String {
+    let id = percent_encoded(event.id());
+    match event.replay() {
+        0 => id,
+        count => format!("{id} replay:{count}"),
     }
 }
 
@@ -116,6 +134,30 @@ mod tests {
             let message = outgoing(&format!(r#","format":"{format}""#), EVENT).unwrap();
             assert_eq!(header(&message, "Nats-Msg-Id"), "evt_1", "{format}");
             assert_eq!(message.subject, "events.a.b");
+        }
+    }
+
+    /// E12.
+    #[test]
+    fn a_replay_has_a_deduplication_id_of_its_own_and_the_events_id() {
+        let config = Config::check(toml("")).unwrap();
+        let event = Event::new(Position::new(7, 9), "a.b", EVENT);
+        let sent = |count| Outgoing::of(&event.clone().as_replay(count), &config).unwrap();
+        let ids = [0, 1, 2].map(|count| header(&sent(count), "Nats-Msg-Id").to_owned());
+        assert_eq!(ids, ["evt_1", "evt_1 replay:1", "evt_1 replay:2"]);
+        assert_eq!(header(&sent(0), "outbox-replay"), "");
+        assert_eq!(header(&sent(2), "outbox-replay"), "2");
+        assert_eq!(header(&sent(2), "event-id"), "evt_1");
+    }
+
+    #[test]
+    fn no_event_has_the_deduplication_id_of_anothers_replay() {
+        let config = Config::check(toml("")).unwrap();
+        let event = |id| Event::new(Position::new(7, 9), "a.b", EVENT.replace("evt_1", id));
+        let id = |event| header(&Outgoing::of(&event, &config).unwrap(), "Nats-Msg-Id").to_owned();
+        let replay = id(event("evt_1").as_replay(1));
+        for other in ["evt_1 replay:1", "evt_1%20replay:1"] {
+            assert_ne!(id(event(other)), replay);
         }
     }
 
