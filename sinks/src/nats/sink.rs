@@ -1,5 +1,6 @@
 //! The connector, the sink, and the loop that sends a batch.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,17 @@ impl Connector for NatsConnector {
         };
         sink.connection = Some(sink.connect(&sink.budget()).await?);
         Ok(Box::new(sink))
+    }
+
+    /// The key of the window. A window of one keeps the order of all events, whatever
+    /// their keys. One that lacks a field of the template can't be sent in any case, and
+    /// goes by its subject.
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
+        if self.config.window == 1 {
+            return Cow::Borrowed("");
+        }
+        let key = self.config.key.render(event);
+        key.map_or_else(|_| Cow::Borrowed(event.subject()), Cow::Owned)
     }
 }
 
@@ -287,4 +299,36 @@ fn too_large(sent: &Sent, cause: &PublishError, limit: Option<i32>) -> Refusal {
         None => format!("{size} bytes with headers: {cause}"),
     };
     Refusal::new("TOO_LARGE", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Position;
+
+    fn key(settings: serde_json::Value, subject: &str) -> String {
+        let mut table = serde_json::json!({ "servers": ["nats://localhost"] });
+        let table = table.as_object_mut().unwrap();
+        table.extend(settings.as_object().unwrap().clone());
+        let settings = serde_json::from_value(serde_json::Value::Object(table.clone())).unwrap();
+        let connector = NatsConnector::new("test", Config::check(settings).unwrap());
+        let payload = serde_json::json!({ "id": "e", "type": "a.b", "subject": subject });
+        let event = Event::new(Position::new(1, 1), "a.b", payload.to_string());
+        connector.key(&event).into_owned()
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_windows_keys() {
+        use serde_json::json;
+        assert_eq!(key(json!({}), "node/7"), "node/7");
+        assert_eq!(key(json!({}), ""), "");
+        assert_eq!(key(json!({ "key": "{type}" }), "node/7"), "a.b");
+        assert_eq!(key(json!({ "key": "{tenantId}" }), "node/7"), "node/7");
+    }
+
+    #[test]
+    fn a_window_of_one_has_one_order_over_everything() {
+        let one = serde_json::json!({ "window": 1 });
+        assert_eq!(key(one.clone(), "node/7"), key(one, "node/8"));
+    }
 }
