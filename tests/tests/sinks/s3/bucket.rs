@@ -86,13 +86,8 @@ impl Bucket {
         body.to_vec()
     }
 
-    /// Puts an object as somebody else would.
-    pub(super) async fn put(&self, key: &str, bytes: &[u8]) {
-        self.put_as(key, bytes, []).await;
-    }
-
-    /// Puts an object with this metadata.
-    pub(super) async fn put_as(
+    /// Puts an object with this metadata, as somebody else would.
+    pub(super) async fn put(
         &self,
         key: &str,
         bytes: &[u8],

@@ -16,7 +16,7 @@ async fn replace(
     for (key, bytes) in bucket.objects().await {
         let metadata = bucket.metadata(&key).await;
         let (bytes, metadata) = change(&key, bytes, metadata);
-        bucket.put_as(&key, &bytes, metadata).await;
+        bucket.put(&key, &bytes, metadata).await;
     }
 }
 
