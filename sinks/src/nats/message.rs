@@ -16,6 +16,10 @@ use super::checked::Config;
 use super::subject;
 use crate::{Encoder, Format, Refusal};
 
+/// The most that JetStream stores of a message's headers, in bytes: it keeps their length
+/// in 16 bits.
+const MAX_HEADER_BYTES: usize = u16::MAX as usize;
+
 /// What is sent for one event.
 pub(super) struct Outgoing {
     pub(super) subject: String,
@@ -29,7 +33,8 @@ impl Outgoing {
     /// The message for an event.
     ///
     /// # Errors
-    /// Why it can never be sent: `MALFORMED_PAYLOAD`, `MISSING_FIELD` or `ILLEGAL_SUBJECT`.
+    /// Why it can never be sent: `MALFORMED_PAYLOAD`, `MISSING_FIELD`, `ILLEGAL_SUBJECT`,
+    /// or `TOO_LARGE` for its headers.
     pub(super) fn of(event: &Event, config: &Config) -> Result<Self, Refusal> {
         let mut body = Vec::with_capacity(event.payload().len() + 64);
         config.encoder.encode(event, &mut body)?;
@@ -50,12 +55,20 @@ impl Outgoing {
         for (name, value) in config.encoder.attributes(event) {
             headers.add(&format!("ce-{name}"), &value);
         }
-        let size = headers.bytes + "NATS/1.0\r\n\r\n".len() + body.len();
+        let header_bytes = headers.bytes + "NATS/1.0\r\n\r\n".len();
+        if header_bytes > MAX_HEADER_BYTES {
+            return Err(Refusal::new(
+                "TOO_LARGE",
+                format!(
+                    "{header_bytes} bytes of headers, more than the {MAX_HEADER_BYTES} that JetStream takes"
+                ),
+            ));
+        }
         Ok(Self {
             subject,
             headers: headers.map,
+            size: header_bytes + body.len(),
             body: body.into(),
-            size,
         })
     }
 }
