@@ -43,7 +43,8 @@ pub trait Connector: Send + Sync + 'static {
     /// Whether a batch that was begun must come again with the very same events after
     /// a failure or a crash, whatever has been published since (OB-8). For a
     /// destination where the whole batch becomes one thing with one name. It costs a
-    /// write to the database before each delivery, and a batch is settled as a whole.
+    /// write to the database before each delivery, and a batch is settled as a whole:
+    /// each event is delivered or undeliverable, or the delivery is an error.
     fn frozen_ranges(&self) -> bool {
         false
     }

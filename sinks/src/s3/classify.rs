@@ -97,6 +97,8 @@ const FEATURE: &str = "the store does not know a feature: try `conditional_put =
      `checksums = \"when-required\"`";
 const KMS: &str = "check the bucket's KMS key and the right to use it";
 const ENDPOINT: &str = "what answers there is not an S3 API: check `endpoint` and `path_style`";
+const SIZE: &str = "raise the size limit of the store or of a proxy before it; `max_bytes` makes later batches \
+     smaller, and `sinks seek` to the sink's own position lets this one be cut anew";
 const NO_CREDENTIALS: &str = "set `access_key_id` and `secret_access_key`, or give the process credentials by the AWS \
      chain (environment, profile, web identity, container, instance)";
 const CERTIFICATE: &str =
@@ -121,8 +123,12 @@ fn of_answer(status: u16, code: &str) -> Meaning {
             | "InvalidDigest"
             | "XAmzContentSHA256Mismatch"
             | "IncompleteBody"
+            | "QuotaExceeded"
+            | "XMinioAdminBucketQuotaExceeded"
             | "XMinioStorageFull",
         ) => Meaning::Unavailable,
+        // An object is made of many events: which of them is large says nothing.
+        (_, "EntityTooLarge" | "MaxMessageLengthExceeded") => Meaning::Misconfigured(SIZE),
         (_, "NoSuchBucket" | "InvalidBucketName" | "NoSuchAccessPoint") => {
             Meaning::Misconfigured(BUCKET)
         }
@@ -150,13 +156,21 @@ fn of_answer(status: u16, code: &str) -> Meaning {
         ) => Meaning::Misconfigured(REGION),
         (_, "RequestTimeTooSkewed" | "RequestExpired") => Meaning::Misconfigured(CLOCK),
         (_, "NotImplemented" | "MissingContentLength") => Meaning::Misconfigured(FEATURE),
+        (
+            _,
+            "KMS.ThrottlingException"
+            | "KMS.KMSInternalException"
+            | "KMS.DependencyTimeoutException"
+            | "KMS.KeyUnavailableException",
+        ) => Meaning::Unavailable,
         (_, code) if code.starts_with("KMS.") => Meaning::Misconfigured(KMS),
         (412, _) => Meaning::Exists,
         // Another upload of that name is under way.
         (409, _) => Meaning::Unavailable,
         // An object that a conditional put found, and that is gone again.
         (404, "NoSuchKey" | "NotFound") => Meaning::Unavailable,
-        (404 | 405, _) => Meaning::Misconfigured(ENDPOINT),
+        (404 | 405 | 407, _) => Meaning::Misconfigured(ENDPOINT),
+        (413, _) => Meaning::Misconfigured(SIZE),
         (401 | 403, _) => Meaning::Misconfigured(RIGHTS),
         (300..=399, _) => Meaning::Misconfigured(REGION),
         (501, _) => Meaning::Misconfigured(FEATURE),
