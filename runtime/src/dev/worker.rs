@@ -12,7 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::DevError;
 use super::counted::Counted;
-use crate::settings::{BatchOverrides, RetrySettings, SinkSettings, Start, WorkerSettings};
+use crate::settings::{
+    BatchOverrides, PoisonSettings, RetentionSettings, RetrySettings, Roles, SinkSettings, Start,
+    WorkerSettings,
+};
+
+/// The sink's name.
+const SINK: &str = "dev";
+/// Longer than any run.
+const ALL_TIME: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Migrates the database and connects to it.
 pub(super) async fn database(url: &str) -> Result<Database, DevError> {
@@ -24,6 +32,14 @@ pub(super) async fn database(url: &str) -> Result<Database, DevError> {
     Database::connect(&settings)
         .await
         .map_err(DevError::database("connect"))
+}
+
+/// How many events could not be delivered.
+pub(super) async fn dead_letters(database: &Database) -> Result<u64, DevError> {
+    let count = database.recent_dead_letters(SINK, ALL_TIME).await;
+    count
+        .map(u64::from)
+        .map_err(DevError::database("count the dead letters"))
 }
 
 /// Delivers to `output` until `stop` is cancelled; `delivered` counts the events.
@@ -39,14 +55,15 @@ pub(super) async fn run(
         format: Format::Native,
         source: Encoder::DEFAULT_SOURCE.to_owned(),
     };
-    let file = File::connector("dev", file).expect("a native file with a path has no problems");
+    let file = File::connector(SINK, file).expect("a native file with a path has no problems");
     let sink = SinkSettings {
-        name: "dev".to_owned(),
+        name: SINK.to_owned(),
         filter: outbox::Filter::default(),
         start: Start::Beginning,
         batch: BatchOverrides::default(),
         retry: RetrySettings::default(),
         delivery_timeout: Duration::from_secs(30),
+        poison: PoisonSettings::default(),
     };
     let sink: (SinkSettings, Box<dyn Connector>) = (sink, Box::new(Counted::new(file, delivered)));
     crate::worker::run(Arc::new(database), worker_settings(), vec![sink], stop).await;
@@ -59,5 +76,7 @@ fn worker_settings() -> WorkerSettings {
         shutdown_timeout: Duration::from_secs(10),
         poll_max_interval: Duration::from_millis(250),
         cursor_idle_save: Duration::from_secs(30),
+        roles: Roles::ALL,
+        retention: RetentionSettings::default(),
     }
 }

@@ -1,0 +1,339 @@
+//! The time for which one lease is held: what the loop does, one action a function.
+//!
+//! Every action ends early when the lease is lost, and a stop or an operator's command
+//! ends every wait. A delivery in hand may go on after a stop for `shutdown_timeout`.
+
+mod settle;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outbox::{Cursor, Failure, Lease, Mark, Position, Then};
+use outbox_sinks::{Batch, BatchLimits, ErrorKind, Session, Sink, SinkError};
+pub(crate) use settle::describe;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, info, warn};
+
+use crate::attempt;
+use crate::decide::{Attempt, Before, Hunt, Rules, Task, Work, other_history, resume};
+use crate::dispatch::Dispatch;
+use crate::feed::{Fed, Feed, From};
+use crate::hold::{Ended, Hold};
+use crate::keeper::Keeper;
+use crate::outage::Outage;
+use crate::replays::Replays;
+use crate::store::Store;
+
+/// How long closing a sink may take: everything it delivered is durable already.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The state of one sink under one lease.
+pub(crate) struct Tenure<'a, S> {
+    pub(crate) of: &'a Dispatch<S>,
+    pub(crate) hold: Hold<'a, S>,
+    /// Opened when it is first needed, and anew after a panic or a missed deadline.
+    sink: Option<Box<dyn Sink>>,
+    /// The history that the cursor was claimed in.
+    pub(crate) history: u64,
+    /// Whether the last holder may have died, until that was considered.
+    abandoned: bool,
+    /// Failed attempts in a row.
+    attempts: u32,
+    outage: Outage,
+    /// What the cursor row says.
+    saved: Position,
+    /// The end of the range that the cursor row has as begun.
+    marked: Option<Position>,
+    /// What the first batch begins with.
+    before: Before,
+    hunt: Hunt,
+    /// How far the cursor may move because events were filtered out, since when.
+    passed: Option<(Position, Instant)>,
+    pub(crate) replays: Replays,
+}
+
+/// What there is to do next.
+#[derive(Debug)]
+pub(crate) enum Due {
+    /// What was read.
+    Fed(Fed),
+    /// Dead letters that somebody wants to have replayed.
+    Replays,
+}
+
+impl<'a, S: Store> Tenure<'a, S> {
+    pub(crate) fn new(of: &'a Dispatch<S>, lease: &'a Lease, keeper: &'a Keeper) -> Self {
+        let hold = Hold {
+            store: &*of.store,
+            sink: &of.sink.name,
+            lease,
+            keeper,
+            stop: &of.stop,
+            overdue: &of.overdue,
+            head: &of.head,
+            operation: None,
+            give_back: of.give_back.subscribe(),
+        };
+        Self {
+            of,
+            hold,
+            sink: None,
+            history: 0,
+            abandoned: lease.abandoned,
+            attempts: 0,
+            outage: Outage::default(),
+            saved: Position::BEGINNING,
+            marked: None,
+            before: Before::default(),
+            hunt: Hunt::No,
+            passed: None,
+            replays: Replays::default(),
+        }
+    }
+
+    /// Makes the cursor ours, obeys what operators have ordered, waits out the pause
+    /// that an earlier holder began, and starts to read.
+    pub(crate) async fn claim(&mut self) -> Result<Feed, Ended> {
+        self.hold.look_at_orders().await?;
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
+        let start = self.of.sink.start;
+        let claiming = || {
+            // Asked first: a loss meanwhile then shows at the first write.
+            let (history, claim) = (store.history(), store.claim(sink, lease, start));
+            async move { Ok((history, claim.await?)) }
+        };
+        let (history, claim) = self.hold.ask(claiming).await?;
+        let cursor = claim.ok_or(Ended::LeaseLost)?;
+        self.history = history;
+        self.same_history(&cursor).await?;
+        let (position, attempts) = (cursor.position, cursor.attempts);
+        info!(sink, %position, attempts, "cursor claimed");
+        self.wait_while_paused(cursor.paused.as_deref()).await?;
+        let frozen = self.of.connector.frozen_ranges();
+        let begun = resume(&cursor, std::mem::take(&mut self.abandoned), frozen);
+        if begun.hunt != Hunt::No {
+            info!(
+                sink,
+                "the last holder may have died: marking deliveries for a while"
+            );
+            self.replays.beware();
+        }
+        (self.saved, self.attempts, self.passed) = (position, attempts, None);
+        self.marked = begun.exact.filter(|_| frozen);
+        (self.before, self.hunt) = (begun.before, begun.hunt);
+        self.replays.ordered(cursor.replays);
+        self.hold
+            .until_stopped(sleep(cursor.retry_in.unwrap_or_default()))
+            .await?;
+        let from = From {
+            after: position,
+            history,
+            exact: begun.exact,
+        };
+        let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
+        let filter = self.of.sink.filter.clone();
+        Ok(Feed::start(store, head, from, filter, self.limits()))
+    }
+
+    /// Stops, with an explanation that `status` shows, if the cursor is not of this
+    /// database's history.
+    async fn same_history(&mut self, cursor: &Cursor) -> Result<(), Ended> {
+        let store = self.hold.store;
+        let head = self.hold.ask(|| store.head()).await?;
+        let Some(reason) = other_history(cursor.position, cursor.origin, head.horizon) else {
+            return Ok(());
+        };
+        let failure = Failure {
+            // Status shows it as backing off, with the reason.
+            attempts: cursor.attempts.max(1),
+            retry_in: self.of.worker.lease_ttl,
+            kind: ErrorKind::Misconfigured.as_str(),
+            error: reason.to_owned(),
+            suspect: cursor.suspect.clone(),
+        };
+        self.write(None, Vec::new(), Then::BackOff(failure)).await?;
+        Err(Ended::Foreign(reason))
+    }
+
+    async fn wait_while_paused(&mut self, paused: Option<&str>) -> Result<(), Ended> {
+        let Some(reason) = paused else { return Ok(()) };
+        info!(sink = self.hold.sink, reason, "paused");
+        self.close_sink().await;
+        self.hold.until_stopped(std::future::pending()).await
+    }
+
+    /// What to do next. Saves the cursor when it only passes filtered events for long.
+    pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Due, Ended> {
+        loop {
+            self.hold.check().await?;
+            // Live events and replays take turns.
+            if !self.replays.has_turn()
+                && let Some(fed) = feed.try_next()
+            {
+                return Ok(Due::Fed(fed));
+            }
+            let save_at = self
+                .passed
+                .map(|(_, since)| since + self.of.worker.cursor_idle_save);
+            tokio::select! {
+                biased;
+                // 1. It is time to save, even if events keep coming that do not match.
+                () = at(save_at) => self.save_passed().await?,
+                // 2. A replay that was ordered.
+                () = at(self.replays.due_at()) => return Ok(Due::Replays),
+                // 3. More events, a stop, or the end of the lease.
+                fed = self.hold.until_stopped(feed.next()) => {
+                    return fed?.map(Due::Fed).ok_or(Ended::Reread);
+                }
+            }
+        }
+    }
+
+    /// Takes note that everything up to `end` was filtered out.
+    pub(crate) fn pass(&mut self, end: Position) {
+        let since = self.passed.map_or_else(Instant::now, |(_, since)| since);
+        self.passed = (end > self.saved).then_some((end, since));
+    }
+
+    async fn save_passed(&mut self) -> Result<(), Ended> {
+        match self.passed {
+            Some((position, _)) => self.commit(Some(position), Vec::new()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Begins with a batch.
+    pub(crate) fn work(&mut self, batch: Batch, end: Position) -> Work<'a> {
+        if self.hunt == Hunt::NextBatch {
+            self.hunt = Hunt::Until(end);
+        }
+        let of = self.of;
+        let rules = Rules {
+            poison_attempts: of.sink.poison.attempts,
+            frozen: of.connector.frozen_ranges(),
+            connector: &*of.connector,
+        };
+        Work::new(rules, batch, end, std::mem::take(&mut self.before))
+    }
+
+    /// Reads on, as far as something is there, if the work needs more to decide.
+    pub(crate) fn look_ahead(&self, work: &mut Work<'_>, feed: &mut Feed) {
+        while work.wants_more() {
+            match feed.try_next() {
+                Some(fed) => extend(work, fed),
+                None => return,
+            }
+        }
+    }
+
+    /// Waits until there is more to decide with, and lets `status` say so.
+    pub(crate) async fn await_neighbour(
+        &mut self,
+        work: &mut Work<'_>,
+        feed: &mut Feed,
+    ) -> Result<(), Ended> {
+        let suspect = work.suspect();
+        let reason = suspect.as_ref().map_or("", |suspect| &suspect.error);
+        let error = format!("waiting for another event to compare with: {reason}");
+        info!(sink = self.hold.sink, "{error}");
+        let failure = Failure {
+            attempts: self.attempts.max(1),
+            retry_in: Duration::ZERO,
+            kind: ErrorKind::Failed.as_str(),
+            error,
+            suspect,
+        };
+        self.write(None, Vec::new(), Then::BackOff(failure)).await?;
+        let fed = self.hold.until_stopped(feed.next()).await?;
+        extend(work, fed.ok_or(Ended::Reread)?);
+        Ok(())
+    }
+
+    /// Writes down what is about to be delivered, for those who need that.
+    pub(crate) async fn mark(&mut self, task: &Task, work: &Work<'_>) -> Result<(), Ended> {
+        self.hold.check().await?;
+        let end = task.batch.end();
+        let frozen = self.of.connector.frozen_ranges() && self.marked != Some(end);
+        if !(task.mark || frozen || self.hunt != Hunt::No) {
+            return Ok(());
+        }
+        let mark = Mark {
+            end,
+            hunt: match self.hunt {
+                Hunt::Until(end) => Some(end),
+                Hunt::No | Hunt::NextBatch => None,
+            },
+            suspect: work.suspect(),
+        };
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
+        self.hold
+            .write(self.history, || store.mark(sink, lease, &mark))
+            .await?;
+        self.marked = Some(end);
+        Ok(())
+    }
+
+    /// Delivers a batch once. The outer error: there is no sink, and it can't be opened.
+    pub(crate) async fn attempt(
+        &mut self,
+        batch: &Batch,
+    ) -> Result<Result<Attempt, SinkError>, Ended> {
+        let deadline = self.of.sink.delivery_timeout;
+        let mut sink = match self.sink.take() {
+            Some(sink) => sink,
+            None => {
+                let session = Session::new(self.hold.sink, self.hold.lease.token, deadline);
+                let opening = attempt::open(&*self.of.connector, &session, deadline);
+                match self.hold.to_the_end(Duration::ZERO, opening).await? {
+                    Ok(sink) => sink,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        };
+        let delivery = attempt::deliver(&mut *sink, batch, deadline);
+        let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
+        self.sink = usable.then_some(sink);
+        Ok(Ok(outcome))
+    }
+
+    /// Saves what may be saved and closes the sink.
+    pub(crate) async fn close(&mut self, ended: &Ended) {
+        if let Ended::Stopped | Ended::GivenBack = ended
+            && let Err(ended) = self.save_passed().await
+        {
+            debug!(sink = self.hold.sink, ?ended, "can't save the cursor");
+        }
+        self.close_sink().await;
+    }
+
+    async fn close_sink(&mut self) {
+        let Some(sink) = self.sink.take() else { return };
+        if let Err(error) = attempt::close(sink, CLOSE_TIMEOUT).await {
+            warn!(sink = self.hold.sink, ?error, "can't close the sink");
+        }
+    }
+
+    fn limits(&self) -> BatchLimits {
+        let (ours, theirs) = (self.of.sink.batch, self.of.connector.batch_limits());
+        BatchLimits {
+            max_events: ours.max_events.unwrap_or(theirs.max_events),
+            max_bytes: ours.max_bytes.unwrap_or(theirs.max_bytes),
+            max_wait: ours.max_wait.unwrap_or(theirs.max_wait),
+        }
+    }
+}
+
+fn extend(work: &mut Work<'_>, fed: Fed) {
+    match fed {
+        Fed::Batch { batch, end, .. } => work.extend(Some(batch), end),
+        Fed::Passed { end } => work.extend(None, end),
+    }
+}
+
+/// Waits until then; for ever if there is no such time.
+async fn at(then: Option<Instant>) {
+    match then {
+        Some(then) => sleep_until(then).await,
+        None => std::future::pending().await,
+    }
+}
