@@ -19,6 +19,8 @@ const MAX_MESSAGE: usize = 300;
 enum Meaning {
     Unavailable,
     Failed,
+    /// The object, of many events: halves of the batch may pass.
+    TooLarge,
     /// With what to do about it.
     Misconfigured(&'static str),
     /// The condition of a conditional put does not hold.
@@ -76,6 +78,7 @@ where
         Meaning::Exists => return Failure::Exists,
         Meaning::Unavailable => SinkError::new(ErrorKind::Unavailable, message),
         Meaning::Failed => SinkError::new(ErrorKind::Failed, message),
+        Meaning::TooLarge => SinkError::failed(message).with_advice(SIZE),
         Meaning::Misconfigured(advice) => SinkError::misconfigured(message, advice),
     };
     Failure::Error(match error.raw_response().and_then(retry_after) {
@@ -97,8 +100,8 @@ const FEATURE: &str = "the store does not know a feature: try `conditional_put =
      `checksums = \"when-required\"`";
 const KMS: &str = "check the bucket's KMS key and the right to use it";
 const ENDPOINT: &str = "what answers there is not an S3 API: check `endpoint` and `path_style`";
-const SIZE: &str = "raise the size limit of the store or of a proxy before it; `max_bytes` makes later batches \
-     smaller, and `sinks seek` to the sink's own position lets this one be cut anew";
+const SIZE: &str =
+    "lower `max_bytes`, or raise the size limit of the store or of a proxy before it";
 const NO_CREDENTIALS: &str = "set `access_key_id` and `secret_access_key`, or give the process credentials by the AWS \
      chain (environment, profile, web identity, container, instance)";
 const CERTIFICATE: &str =
@@ -127,8 +130,7 @@ fn of_answer(status: u16, code: &str) -> Meaning {
             | "XMinioAdminBucketQuotaExceeded"
             | "XMinioStorageFull",
         ) => Meaning::Unavailable,
-        // An object is made of many events: which of them is large says nothing.
-        (_, "EntityTooLarge" | "MaxMessageLengthExceeded") => Meaning::Misconfigured(SIZE),
+        (_, "EntityTooLarge" | "MaxMessageLengthExceeded") => Meaning::TooLarge,
         (_, "NoSuchBucket" | "InvalidBucketName" | "NoSuchAccessPoint") => {
             Meaning::Misconfigured(BUCKET)
         }
@@ -170,7 +172,7 @@ fn of_answer(status: u16, code: &str) -> Meaning {
         // An object that a conditional put found, and that is gone again.
         (404, "NoSuchKey" | "NotFound") => Meaning::Unavailable,
         (404 | 405 | 407, _) => Meaning::Misconfigured(ENDPOINT),
-        (413, _) => Meaning::Misconfigured(SIZE),
+        (413, _) => Meaning::TooLarge,
         (401 | 403, _) => Meaning::Misconfigured(RIGHTS),
         (300..=399, _) => Meaning::Misconfigured(REGION),
         (501, _) => Meaning::Misconfigured(FEATURE),

@@ -150,15 +150,10 @@ const TABLE: &[(u16, &str, Option<ErrorKind>, &str)] = &[
     (
         400,
         "EntityTooLarge",
-        Some(ErrorKind::Misconfigured),
-        "raise the size limit",
+        Some(ErrorKind::Failed),
+        "lower `max_bytes`",
     ),
-    (
-        413,
-        "",
-        Some(ErrorKind::Misconfigured),
-        "raise the size limit",
-    ),
+    (413, "", Some(ErrorKind::Failed), "lower `max_bytes`"),
     (400, "InvalidRequest", Some(ErrorKind::Failed), ""),
     (400, "", Some(ErrorKind::Failed), ""),
     (412, "PreconditionFailed", None, ""),
@@ -239,7 +234,7 @@ fn the_guide_shows_the_same_table() {
         };
         let kind = match meaning {
             Meaning::Unavailable => "unavailable",
-            Meaning::Failed => "failed",
+            Meaning::Failed | Meaning::TooLarge => "failed",
             Meaning::Misconfigured(_) => "misconfigured",
             Meaning::Exists => "delivered",
         };
