@@ -110,75 +110,75 @@ const SETTINGS: &str = "check `bucket`, `region` and `endpoint`";
 
 /// The table of S3's answers. HEAD requests have no code, so the status alone must do.
 fn of_answer(status: u16, code: &str) -> Meaning {
-    match (status, code) {
-        (
-            _,
-            "SlowDown"
-            | "ServiceUnavailable"
-            | "InternalError"
-            | "RequestTimeout"
-            | "Throttling"
-            | "ThrottlingException"
-            | "RequestLimitExceeded"
-            | "OperationAborted"
-            | "ConditionalRequestConflict"
-            | "BadDigest"
-            | "InvalidDigest"
-            | "XAmzContentSHA256Mismatch"
-            | "IncompleteBody"
-            | "QuotaExceeded"
-            | "XMinioAdminBucketQuotaExceeded"
-            | "XMinioStorageFull",
-        ) => Meaning::Unavailable,
-        (_, "EntityTooLarge" | "MaxMessageLengthExceeded") => Meaning::TooLarge,
-        (_, "NoSuchBucket" | "InvalidBucketName" | "NoSuchAccessPoint") => {
+    of_code(code).unwrap_or_else(|| of_status(status))
+}
+
+/// What a code says for certain, whatever its status.
+fn of_code(code: &str) -> Option<Meaning> {
+    Some(match code {
+        "SlowDown"
+        | "ServiceUnavailable"
+        | "InternalError"
+        | "RequestTimeout"
+        | "Throttling"
+        | "ThrottlingException"
+        | "RequestLimitExceeded"
+        | "OperationAborted"
+        | "ConditionalRequestConflict"
+        | "BadDigest"
+        | "InvalidDigest"
+        | "XAmzContentSHA256Mismatch"
+        | "IncompleteBody"
+        | "QuotaExceeded"
+        | "XMinioAdminBucketQuotaExceeded"
+        | "XMinioStorageFull" => Meaning::Unavailable,
+        // An object that a conditional put found, and that is gone again.
+        "NoSuchKey" | "NotFound" => Meaning::Unavailable,
+        "EntityTooLarge" | "MaxMessageLengthExceeded" => Meaning::TooLarge,
+        "NoSuchBucket" | "InvalidBucketName" | "NoSuchAccessPoint" => {
             Meaning::Misconfigured(BUCKET)
         }
-        (
-            _,
-            "InvalidAccessKeyId"
-            | "SignatureDoesNotMatch"
-            | "ExpiredToken"
-            | "InvalidToken"
-            | "TokenRefreshRequired"
-            | "InvalidSecurity"
-            | "NotSignedUp",
-        ) => Meaning::Misconfigured(KEYS),
-        (_, "AccessDenied" | "AccountProblem" | "AllAccessDisabled" | "UnauthorizedAccess") => {
+        "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "InvalidToken"
+        | "TokenRefreshRequired"
+        | "InvalidSecurity"
+        | "NotSignedUp" => Meaning::Misconfigured(KEYS),
+        "AccessDenied" | "AccountProblem" | "AllAccessDisabled" | "UnauthorizedAccess" => {
             Meaning::Misconfigured(RIGHTS)
         }
-        (
-            _,
-            "PermanentRedirect"
-            | "TemporaryRedirect"
-            | "Redirect"
-            | "AuthorizationHeaderMalformed"
-            | "IllegalLocationConstraintException"
-            | "IncorrectEndpoint",
-        ) => Meaning::Misconfigured(REGION),
-        (_, "RequestTimeTooSkewed" | "RequestExpired") => Meaning::Misconfigured(CLOCK),
-        (_, "NotImplemented" | "MissingContentLength") => Meaning::Misconfigured(FEATURE),
-        (
-            _,
-            "KMS.ThrottlingException"
-            | "KMS.KMSInternalException"
-            | "KMS.DependencyTimeoutException"
-            | "KMS.KeyUnavailableException",
-        ) => Meaning::Unavailable,
-        (_, code) if code.starts_with("KMS.") => Meaning::Misconfigured(KMS),
-        (412, _) => Meaning::Exists,
+        "PermanentRedirect"
+        | "TemporaryRedirect"
+        | "Redirect"
+        | "AuthorizationHeaderMalformed"
+        | "IllegalLocationConstraintException"
+        | "IncorrectEndpoint" => Meaning::Misconfigured(REGION),
+        "RequestTimeTooSkewed" | "RequestExpired" => Meaning::Misconfigured(CLOCK),
+        "NotImplemented" | "MissingContentLength" => Meaning::Misconfigured(FEATURE),
+        "KMS.ThrottlingException"
+        | "KMS.KMSInternalException"
+        | "KMS.DependencyTimeoutException"
+        | "KMS.KeyUnavailableException" => Meaning::Unavailable,
+        code if code.starts_with("KMS.") => Meaning::Misconfigured(KMS),
+        _ => return None,
+    })
+}
+
+/// What a status says, without a code that says more.
+const fn of_status(status: u16) -> Meaning {
+    match status {
+        412 => Meaning::Exists,
         // Another upload of that name is under way.
-        (409, _) => Meaning::Unavailable,
-        // An object that a conditional put found, and that is gone again.
-        (404, "NoSuchKey" | "NotFound") => Meaning::Unavailable,
-        (404 | 405 | 407, _) => Meaning::Misconfigured(ENDPOINT),
-        (413, _) => Meaning::TooLarge,
-        (401 | 403, _) => Meaning::Misconfigured(RIGHTS),
-        (300..=399, _) => Meaning::Misconfigured(REGION),
-        (501, _) => Meaning::Misconfigured(FEATURE),
-        (408 | 429 | 500..=599, _) => Meaning::Unavailable,
+        409 => Meaning::Unavailable,
+        404 | 405 | 407 => Meaning::Misconfigured(ENDPOINT),
+        413 => Meaning::TooLarge,
+        401 | 403 => Meaning::Misconfigured(RIGHTS),
+        300..=399 => Meaning::Misconfigured(REGION),
+        501 => Meaning::Misconfigured(FEATURE),
+        408 | 429 | 500..=599 => Meaning::Unavailable,
         // Success with a body that can't be read: it is not known what happened.
-        (200..=299, _) => Meaning::Unavailable,
+        200..=299 => Meaning::Unavailable,
         // Said against this request, and the sink can't tell why.
         _ => Meaning::Failed,
     }

@@ -239,10 +239,7 @@ fn the_guide_shows_the_same_table() {
             Meaning::Exists => "delivered",
         };
         // These two names say nothing without their status.
-        if !matches!(
-            *said,
-            "NoSuchKey" | "PreconditionFailed" | "MethodNotAllowed"
-        ) {
+        if !matches!(*said, "PreconditionFailed" | "MethodNotAllowed") {
             assert_eq!(kind, *shown, "{said}");
         }
     }
