@@ -181,6 +181,7 @@ fn json_string(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use outbox::Position;
+    use proptest::prelude::*;
 
     const DATA: &str = r#"{"n":1234567890123456789, "m":1.10, "k":18446744073709551616}"#;
 
@@ -286,5 +287,28 @@ mod tests {
             .unwrap_err();
         assert_eq!(refusal.code(), "MALFORMED_PAYLOAD");
         assert_eq!(out, b"before");
+    }
+
+    proptest! {
+        /// OB-9, with and without the mark of a replay, and whatever the publisher put there.
+        #[test]
+        fn the_marks_change_nothing_else(
+            data in "\\PC{0,40}", space in "[ \n\t]{0,3}", extra: bool, count in 0u32..4,
+        ) {
+            let data = serde_json::Value::from(data).to_string();
+            let extra = if extra { r#","replayed":1.10,"sequences":"x""# } else { "" };
+            let payload = format!(r#"{{"id":"e","type":"a.b","data":{data}{extra}{space}}}{space}"#);
+            let event = Event::new(Position::new(1, 2), "a.b", payload.clone()).as_replay(count);
+            let text = encoded(Format::Native, &event);
+            let before = payload.trim_end().strip_suffix('}').unwrap().trim_end();
+            let mark = if count > 0 { format!(r#","replay":{count}"#) } else { String::new() };
+            prop_assert_eq!(&text, &format!(r#"{before},"sequence":"1.2"{mark}}}"#));
+            let structured = encoded(Format::CloudEvents, &event);
+            let value: serde_json::Value = serde_json::from_str(&structured).unwrap();
+            let replay = value.get("replay").map_or(Some(0), serde_json::Value::as_u64);
+            prop_assert_eq!(replay, Some(u64::from(count)));
+            let data = format!(r#""data":{data}}}"#);
+            prop_assert!(structured.ends_with(&data), "{}", structured);
+        }
     }
 }

@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use crate::nats::config::Settings;
     use outbox::Position;
+    use std::collections::HashSet;
 
     fn outgoing(settings: &str, payload: &str) -> Result<Outgoing, Refusal> {
         let settings: Settings = toml(settings);
@@ -163,15 +164,31 @@ mod tests {
         assert_eq!(header(&sent(2), "event-id"), "evt_1");
     }
 
+    fn message_id_of(id: &str, replay: u32) -> String {
+        let payload = serde_json::json!({ "id": id, "type": "a.b" }).to_string();
+        message_id(&Event::new(Position::new(7, 9), "a.b", payload).as_replay(replay))
+    }
+
+    /// Two events with one deduplication id would be one event less in the stream.
     #[test]
-    fn no_event_has_the_deduplication_id_of_anothers_replay() {
-        let config = Config::check(toml("")).unwrap();
-        let event = |id| Event::new(Position::new(7, 9), "a.b", EVENT.replace("evt_1", id));
-        let id = |event| header(&Outgoing::of(&event, &config).unwrap(), "Nats-Msg-Id").to_owned();
-        let replay = id(event("evt_1").as_replay(1));
-        for other in ["evt_1 replay:1", "evt_1%20replay:1"] {
-            assert_ne!(id(event(other)), replay);
+    fn no_two_events_or_replays_have_the_same_deduplication_id() {
+        let mut seen = HashSet::new();
+        for separator in ["", " ", "%20", ":", "\u{a0}"] {
+            for rest in [
+                "",
+                "replay",
+                "replay:",
+                "replay:1",
+                "replay:1 replay:1",
+                "1",
+            ] {
+                for count in 0..3 {
+                    let id = message_id_of(&format!("evt_1{separator}{rest}"), count);
+                    assert!(seen.insert(id.clone()), "{id}");
+                }
+            }
         }
+        assert_eq!(seen.len(), 5 * 6 * 3);
     }
 
     #[test]
