@@ -39,6 +39,7 @@ impl Encoder {
     pub const DEFAULT_SOURCE: &'static str = "/outbox";
 
     /// [`Self::DEFAULT_SOURCE`] as serde wants it.
+    #[cfg(any(feature = "file", feature = "kafka", feature = "nats", feature = "s3"))]
     pub(crate) fn default_source() -> String {
         Self::DEFAULT_SOURCE.to_owned()
     }
