@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{Mark, Owned, Position, Stage, Then};
+use outbox::{Mark, Owned, Position, Stage, Suspect, Then};
 use tokio::time::sleep;
 
 use crate::fixture::{Outbox, on_each_postgres};
@@ -184,6 +184,27 @@ async fn a_marked_range_and_a_hunt_last_until_they_are_passed() {
         let pause = settlement(Position::new(21, 1), [], Then::Pause(String::new()));
         assert_eq!(settle(&outbox, &one, &pause).await, Owned::Yes);
         assert_eq!(cursor(&outbox, &one).await.in_hand, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_said_of_a_suspect_is_bounded_and_has_no_nul() {
+    on_each_postgres(async |outbox| {
+        let one = hold(&outbox, "one").await;
+        let of = Suspect {
+            code: "nul\0 ü".repeat(100),
+            error: "nul\0 ü".repeat(1_000),
+            attempts: u32::MAX,
+            ..suspect(NEXT, Stage::Alone)
+        };
+        let written = back_off(&outbox, &one, failure(Some(of))).await;
+        assert_eq!(written, Owned::Yes);
+        let found = cursor(&outbox, &one).await.suspect.unwrap();
+        assert!(found.error.starts_with("nul ünul ü"));
+        assert_eq!(found.error.chars().count(), 2_000);
+        assert_eq!(found.code.chars().count(), 100);
+        assert!(found.attempts > 1_000_000);
     })
     .await;
 }
