@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use outbox::Filter;
+use serde::Deserialize;
 
 /// What all loops of a process share.
 #[derive(Clone, Debug)]
@@ -18,6 +20,59 @@ pub struct WorkerSettings {
     pub poll_max_interval: Duration,
     /// How often a cursor is saved only because events were filtered out.
     pub cursor_idle_save: Duration,
+    /// What this process does.
+    pub roles: Roles,
+    /// When rows of the outbox are deleted, if this process does that.
+    pub retention: RetentionSettings,
+}
+
+/// What a process does of all that there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// It delivers the events of the configured sinks.
+    pub sinks: bool,
+    /// It deletes the rows that every cursor has passed.
+    pub retention: bool,
+}
+
+impl Roles {
+    /// Everything.
+    pub const ALL: Self = Self {
+        sinks: true,
+        retention: true,
+    };
+}
+
+impl Default for Roles {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl FromIterator<Role> for Roles {
+    fn from_iter<I: IntoIterator<Item = Role>>(roles: I) -> Self {
+        let mut all = Self {
+            sinks: false,
+            retention: false,
+        };
+        for role in roles {
+            match role {
+                Role::Sinks => all.sinks = true,
+                Role::Retention => all.retention = true,
+            }
+        }
+        all
+    }
+}
+
+/// One of the things that a process can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Deliver the events of the configured sinks
+    Sinks,
+    /// Delete the rows that every cursor has passed
+    Retention,
 }
 
 /// One configured sink.
@@ -64,7 +119,8 @@ impl Default for PoisonSettings {
 }
 
 /// What becomes of an event that a destination will never take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnPoison {
     /// It goes to the dead letters, and the flow goes on.
     #[default]

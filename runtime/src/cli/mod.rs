@@ -95,7 +95,7 @@ impl Command {
     async fn run(self, source: &Source) -> Result<(), Failure> {
         let out = &mut Results(io::stdout());
         let result = match self {
-            Self::Run(_) => Box::pin(run::run(source)).await,
+            Self::Run(command) => Box::pin(run::run(source, command)).await,
             #[cfg(feature = "file")]
             Self::Dev(dev) => Box::pin(dev.run(out)).await,
             Self::Init(init) => init.run(source, out),

@@ -11,15 +11,23 @@ use super::exit::Failure;
 use super::signals::Signals;
 use super::source::Source;
 use super::{database, logs};
+use crate::settings::Role;
 use crate::worker;
 
 /// Deliver events until SIGTERM or SIGINT
 #[derive(Args, Debug)]
-pub(super) struct Run {}
+pub(super) struct Run {
+    /// Do only this, whatever [worker] roles says; may be repeated
+    #[arg(long = "role", value_name = "ROLE")]
+    roles: Vec<Role>,
+}
 
 /// Runs the worker with everything the configuration names.
-pub(super) async fn run(source: &Source) -> Result<(), Failure> {
-    let config = source.config()?;
+pub(super) async fn run(source: &Source, command: Run) -> Result<(), Failure> {
+    let mut config = source.config()?;
+    if !command.roles.is_empty() {
+        config.worker.roles = command.roles.into_iter().collect();
+    }
     logs::start(&config.log);
     // Before anything slow, so that a stop during the start is a stop as well.
     let signals = Signals::install()?;

@@ -39,7 +39,7 @@ pub use sections::{Log, LogFormat};
 pub use shape::Shape;
 pub use sink::ConfiguredSink;
 
-use crate::settings::WorkerSettings;
+use crate::settings::{RetentionSettings, WorkerSettings};
 
 /// The reference configuration: what `sinks init` writes where there is a sink `file`.
 pub const REFERENCE: &str = include_str!("../../sinks.toml");
@@ -82,6 +82,8 @@ pub struct Config {
 pub struct DatabaseConfig {
     /// The database.
     pub database: ConnectSettings,
+    /// When rows of the outbox are deleted.
+    pub retention: RetentionSettings,
     /// The logs.
     pub log: Log,
     /// The names of the sinks, sorted.
@@ -132,8 +134,8 @@ impl Config {
 }
 
 impl DatabaseConfig {
-    /// Reads `[database]`, `[log]` and the names of the sinks, and looks at nothing
-    /// else.
+    /// Reads `[database]`, `[retention]`, `[log]` and the names of the sinks, and looks
+    /// at nothing else.
     ///
     /// # Errors
     /// Everything that is wrong with these.
@@ -146,16 +148,18 @@ impl DatabaseConfig {
         let mut document = Document::parse(file, text)?;
         let whole = whole_shape(registry);
         unknown::refuse_top(&mut document, &whole);
-        let needed = ["database", "log"];
+        let needed = ["database", "retention", "log"];
         for (section, shape) in whole.keys().filter(|(key, _)| needed.contains(key)) {
             prepare(&mut document, section, shape, &whole, environment);
         }
         let database = process::database(&mut document);
+        let retention = process::retention(&mut document);
         let log = process::log(&mut document);
         let sinks = sink_names(&document);
         let config = (|| {
             Some(Self {
                 database: database?,
+                retention: retention?,
                 log: log?,
                 sinks,
             })
@@ -176,6 +180,7 @@ fn whole_shape(registry: &Registry) -> Shape {
         ("worker", Shape::of::<sections::Worker>()),
         ("poll", Shape::of::<sections::Poll>()),
         ("cursor", Shape::of::<sections::Cursor>()),
+        ("retention", Shape::of::<sections::Retention>()),
         ("log", Shape::of::<sections::Log>()),
         ("sinks", Shape::Named(Box::new(sink))),
     ];

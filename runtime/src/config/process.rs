@@ -1,5 +1,5 @@
 //! The tables about the process itself: `[database]`, `[worker]`, `[poll]`,
-//! `[cursor]` and `[log]`.
+//! `[cursor]`, `[retention]` and `[log]`.
 
 use std::time::Duration;
 
@@ -11,11 +11,14 @@ use super::document::Document;
 use super::key::Key;
 use super::sections::{self, Log};
 use super::{limits, read::read};
-use crate::settings::WorkerSettings;
+use crate::settings::{RetentionSettings, WorkerSettings};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The year that durations are written in.
+const YEAR: Duration = Duration::from_secs(31_557_600);
 
 /// Reads `[database]`; whatever is wrong is noted.
 pub(super) fn database(document: &mut Document<'_>) -> Option<ConnectSettings> {
@@ -74,12 +77,13 @@ fn url(
     }
 }
 
-/// Reads `[worker]`, `[poll]` and `[cursor]`; whatever is wrong is noted.
+/// Reads `[worker]`, `[poll]`, `[cursor]` and `[retention]`; whatever is wrong is noted.
 pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
     let key = Key::of(["worker"]);
     let worker: Option<sections::Worker> = read(document, &key);
     let poll: Option<sections::Poll> = read(document, &Key::of(["poll"]));
     let cursor: Option<sections::Cursor> = read(document, &Key::of(["cursor"]));
+    let retention = retention(document);
     let (worker, poll, cursor) = (worker?, poll?, cursor?);
     let is_holder = |name: &String| (1..=128).contains(&name.chars().count());
     if !worker.name.as_ref().is_none_or(is_holder) {
@@ -87,6 +91,10 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
             &key.child("name"),
             "a worker's name has 1 to 128 characters",
         );
+    }
+    if worker.roles.is_empty() {
+        let message = "a worker has at least one role: sinks, retention, or both";
+        document.report(&key.child("roles"), message);
     }
     for (key, value, limits) in [
         (key.child("lease_ttl"), worker.lease_ttl, SECOND..=HOUR),
@@ -103,7 +111,7 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
         (
             Key::of(["cursor", "idle_save"]),
             cursor.idle_save,
-            MILLISECOND..=24 * HOUR,
+            MILLISECOND..=DAY,
         ),
     ] {
         limits::duration(document, &key, value, limits);
@@ -114,7 +122,19 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
         shutdown_timeout: worker.shutdown_timeout,
         poll_max_interval: poll.max_interval,
         cursor_idle_save: cursor.idle_save,
+        roles: worker.roles.into_iter().collect(),
+        retention: retention?,
     })
+}
+
+/// Reads `[retention]`; whatever is wrong is noted.
+pub(super) fn retention(document: &mut Document<'_>) -> Option<RetentionSettings> {
+    let key = Key::of(["retention"]);
+    let sections::Retention { min_age, interval } = read(document, &key)?;
+    let (age, pause) = (key.child("min_age"), key.child("interval"));
+    limits::duration(document, &age, min_age, Duration::ZERO..=10 * YEAR);
+    limits::duration(document, &pause, interval, SECOND..=DAY);
+    Some(RetentionSettings { min_age, interval })
 }
 
 /// `name-random` or `host-pid-random`: tells a person where to look, and two

@@ -9,6 +9,8 @@ use std::time::Duration;
 use outbox_sinks::settings::{Secret, Size};
 use serde::Deserialize;
 
+use crate::settings::{OnPoison, PoisonSettings, RetentionSettings, Role};
+
 /// `[database]`: the Postgres that holds the outbox.
 #[derive(Debug, Deserialize)]
 #[serde(default)]
@@ -41,6 +43,7 @@ impl Default for Database {
 #[serde(default)]
 pub(super) struct Worker {
     pub(super) name: Option<String>,
+    pub(super) roles: Vec<Role>,
     #[serde(with = "humantime_serde")]
     pub(super) lease_ttl: Duration,
     #[serde(with = "humantime_serde")]
@@ -51,6 +54,7 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             name: None,
+            roles: vec![Role::Sinks, Role::Retention],
             lease_ttl: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(20),
         }
@@ -86,6 +90,23 @@ impl Default for Cursor {
         Self {
             idle_save: Duration::from_secs(30),
         }
+    }
+}
+
+/// `[retention]`: when rows are deleted that every cursor has passed.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub(super) struct Retention {
+    #[serde(with = "humantime_serde")]
+    pub(super) min_age: Duration,
+    #[serde(with = "humantime_serde")]
+    pub(super) interval: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let RetentionSettings { min_age, interval } = RetentionSettings::default();
+        Self { min_age, interval }
     }
 }
 
@@ -127,8 +148,10 @@ pub(super) struct Sink {
     pub(super) start: Start,
     #[serde(with = "humantime_serde")]
     pub(super) delivery_timeout: Duration,
+    pub(super) on_poison: OnPoison,
     pub(super) batch: Batch,
     pub(super) retry: Retry,
+    pub(super) poison: Poison,
 }
 
 impl Default for Sink {
@@ -138,8 +161,10 @@ impl Default for Sink {
             tenants: Vec::new(),
             start: Start::Beginning,
             delivery_timeout: Duration::from_secs(60),
+            on_poison: OnPoison::default(),
             batch: Batch::default(),
             retry: Retry::default(),
+            poison: Poison::default(),
         }
     }
 }
@@ -177,6 +202,27 @@ impl Default for Retry {
         Self {
             initial: Duration::from_secs(1),
             max: Duration::from_secs(300),
+        }
+    }
+}
+
+/// `[sinks.NAME.poison]`: when an event counts as poison, and when there are too many.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub(super) struct Poison {
+    pub(super) attempts: u32,
+    pub(super) max_dead_letters: u32,
+    #[serde(with = "humantime_serde")]
+    pub(super) window: Duration,
+}
+
+impl Default for Poison {
+    fn default() -> Self {
+        let settings = PoisonSettings::default();
+        Self {
+            attempts: settings.attempts,
+            max_dead_letters: settings.max_dead_letters,
+            window: settings.window,
         }
     }
 }

@@ -11,7 +11,9 @@ use super::key::Key;
 use super::registry::Registry;
 use super::sections;
 use super::{limits, read::read};
-use crate::settings::{BatchOverrides, RetrySettings, SinkSettings, Start};
+use crate::settings::{
+    BatchOverrides, OnPoison, PoisonSettings, RetrySettings, SinkSettings, Start,
+};
 
 /// A configured sink.
 #[derive(Debug)]
@@ -106,6 +108,7 @@ pub(super) fn refuse_absent_kinds(document: &mut Document<'_>, registry: &Regist
 }
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -135,6 +138,12 @@ fn settings(
         batch: batch(document, &key.child("batch"), &section.batch),
         retry: retry(document, &key.child("retry"), &section.retry),
         delivery_timeout,
+        poison: poison(
+            document,
+            &key.child("poison"),
+            section.on_poison,
+            &section.poison,
+        ),
         filter: Filter {
             types: types?,
             tenants: section.tenants,
@@ -173,6 +182,29 @@ fn retry(document: &mut Document<'_>, key: &Key, section: &sections::Retry) -> R
         document.report(&key.child("initial"), "must not be longer than retry.max");
     }
     RetrySettings { initial, max }
+}
+
+fn poison(
+    document: &mut Document<'_>,
+    key: &Key,
+    on_poison: OnPoison,
+    section: &sections::Poison,
+) -> PoisonSettings {
+    let sections::Poison {
+        attempts,
+        max_dead_letters,
+        window,
+    } = *section;
+    limits::number(document, &key.child("attempts"), &attempts, &(1..=1000));
+    let fuse = key.child("max_dead_letters");
+    limits::number(document, &fuse, &max_dead_letters, &(1..=1_000_000));
+    limits::duration(document, &key.child("window"), window, SECOND..=30 * DAY);
+    PoisonSettings {
+        attempts,
+        on_poison,
+        max_dead_letters,
+        window,
+    }
 }
 
 fn patterns(document: &mut Document<'_>, key: &Key, texts: &[String]) -> Option<Vec<TypePattern>> {

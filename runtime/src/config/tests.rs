@@ -8,6 +8,7 @@ use outbox_sinks::{Connector, Delivery, Problems as KindProblems, SinkKind, Temp
 use serde::Deserialize;
 
 use super::*;
+use crate::settings::{OnPoison, PoisonSettings, Roles};
 
 /// A kind that did not ask for strictness itself, and holds a secret and a port.
 #[derive(Deserialize)]
@@ -99,24 +100,40 @@ fn a_small_file_is_enough() {
     };
     assert_eq!((sink.kind, sink.settings.name.as_str()), ("carrier", "a"));
     assert!(sink.settings.filter.takes_all());
+    assert_eq!(sink.settings.poison, PoisonSettings::default());
     assert_eq!(config.worker.lease_ttl, Duration::from_secs(30));
+    assert_eq!(config.worker.roles, Roles::ALL);
+    assert_eq!(config.worker.retention, RetentionSettings::default());
     assert!(!format!("{config:?}").contains("u:p"));
 }
 
 #[test]
 fn everything_can_be_said() {
     let config = parse(&format!(
-        "{DATABASE}schema = \"ob\"\n[worker]\nname = \"w\"\nlease_ttl = \"2m\"\n\
+        "{DATABASE}schema = \"ob\"\n[worker]\nname = \"w\"\nlease_ttl = \"2m\"\nroles = [\"retention\"]\n\
+         [retention]\nmin_age = \"2h\"\ninterval = \"10s\"\n\
          [poll]\nmax_interval = \"1s\"\n[log]\nformat = \"json\"\n\
-         [sinks.a]\nevents = [\"node.*\"]\ntenants = [\"t\"]\nstart = \"head\"\n\
+         [sinks.a]\nevents = [\"node.*\"]\ntenants = [\"t\"]\nstart = \"head\"\non_poison = \"halt\"\n\
          batch = {{ max_events = 5, max_bytes = \"64KiB\", max_wait = \"3s\" }}\n\
          retry = {{ initial = \"2s\", max = \"4s\" }}\n\
+         poison = {{ attempts = 3, max_dead_letters = 7, window = \"2m\" }}\n\
          [sinks.a.carrier]\naddress = \"x\"\noptions = {{ \"any.key\" = \"1\" }}\n"
     ))
     .unwrap();
     let sink = &config.sinks[0].settings;
     assert_eq!(sink.batch.max_bytes, Some(65536));
     assert_eq!(sink.retry.max, Duration::from_secs(4));
+    let expected = PoisonSettings {
+        attempts: 3,
+        on_poison: OnPoison::Halt,
+        max_dead_letters: 7,
+        window: Duration::from_secs(120),
+    };
+    assert_eq!(sink.poison, expected);
+    let Roles { sinks, retention } = config.worker.roles;
+    assert!(retention && !sinks);
+    assert_eq!(config.worker.retention.min_age, Duration::from_secs(7_200));
+    assert_eq!(config.worker.retention.interval, Duration::from_secs(10));
     assert!(config.worker.holder.starts_with("w-"));
     assert_eq!(config.database.schema.name(), "ob");
 }
@@ -164,6 +181,14 @@ fn a_typo_in_any_table_is_an_error_with_its_line_and_the_nearest_key() {
         (
             "[sinks.a.retry]\nintial = \"1s\"\n",
             "4:1: sinks.a.retry.intial: unknown key; did you mean `initial`?",
+        ),
+        (
+            "[sinks.a.poison]\nwindows = 5\n",
+            "4:1: sinks.a.poison.windows: unknown key; did you mean `window`?",
+        ),
+        (
+            "[retention]\nmax_age = \"1h\"\n",
+            "4:1: retention.max_age: unknown key; did you mean `min_age`?",
         ),
     ] {
         let found = problems(&format!("{text}{SINK}"));
@@ -217,7 +242,7 @@ fn all_problems_are_reported_at_once_in_the_files_order() {
         "3:19: database.max_connections: expected u32, found string",
         "4:19: database.connect_timeout: expected a duration such as \"250ms\", \"30s\" or \"5m\", found integer",
         "6:1: worker.lease_ttl: must be between 1s and 1h",
-        "7:1: worker.foo: unknown key; known here: lease_ttl, name, shutdown_timeout",
+        "7:1: worker.foo: unknown key; known here: lease_ttl, name, roles, shutdown_timeout",
         "9:10: log.format: expected `text` or `json`; did you mean `json`?",
         "10:8: sinks.A: a sink's name is 1 to 63 of a-z, 0-9, _ and -, and starts with a letter or digit",
         "11:11: sinks.A.carrier.address: the environment variable MISSING is not set; set it, or write ${MISSING:-default}",
@@ -233,6 +258,33 @@ fn all_problems_are_reported_at_once_in_the_files_order() {
         .map(|line| format!("sinks.toml:{line}"))
         .collect();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn what_decides_about_poison_and_retention_has_limits() {
+    let found = problems(&format!(
+        "[worker]\nroles = []\n[retention]\nmin_age = \"100years\"\ninterval = \"0s\"\n\
+         [sinks.a]\non_poison = \"drop\"\n\
+         [sinks.a.poison]\nattempts = 0\nmax_dead_letters = 0\nwindow = \"0s\"\n{SINK}\
+         [sinks.b]\nother = {{}}\npoison = {{ attempts = -1 }}\n"
+    ));
+    let expected = [
+        "4:1: worker.roles: a worker has at least one role: sinks, retention, or both",
+        "6:1: retention.min_age: must be between 0s and 10years",
+        "7:1: retention.interval: must be between 1s and 1day",
+        "9:13: sinks.a.on_poison: expected `dead-letter` or `halt`",
+        "11:1: sinks.a.poison.attempts: must be between 1 and 1000",
+        "12:1: sinks.a.poison.max_dead_letters: must be between 1 and 1000000",
+        "13:1: sinks.a.poison.window: must be between 1s and 30days",
+        "18:23: sinks.b.poison.attempts: expected u32",
+    ];
+    let expected = expected.map(|line| format!("sinks.toml:{line}"));
+    assert_eq!(found, expected);
+    let found = problems(&format!("[worker]\nroles = [\"sink\"]\n{SINK}"));
+    assert_eq!(
+        found,
+        ["sinks.toml:4:10: worker.roles: expected `sinks` or `retention`"]
+    );
 }
 
 #[test]

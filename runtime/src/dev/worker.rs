@@ -12,7 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::DevError;
 use super::counted::Counted;
-use crate::settings::{BatchOverrides, RetrySettings, SinkSettings, Start, WorkerSettings};
+use crate::settings::{
+    BatchOverrides, PoisonSettings, RetentionSettings, RetrySettings, Roles, SinkSettings, Start,
+    WorkerSettings,
+};
 
 /// Migrates the database and connects to it.
 pub(super) async fn database(url: &str) -> Result<Database, DevError> {
@@ -47,6 +50,7 @@ pub(super) async fn run(
         batch: BatchOverrides::default(),
         retry: RetrySettings::default(),
         delivery_timeout: Duration::from_secs(30),
+        poison: PoisonSettings::default(),
     };
     let sink: (SinkSettings, Box<dyn Connector>) = (sink, Box::new(Counted::new(file, delivered)));
     crate::worker::run(Arc::new(database), worker_settings(), vec![sink], stop).await;
@@ -59,5 +63,7 @@ fn worker_settings() -> WorkerSettings {
         shutdown_timeout: Duration::from_secs(10),
         poll_max_interval: Duration::from_millis(250),
         cursor_idle_save: Duration::from_secs(30),
+        roles: Roles::ALL,
+        retention: RetentionSettings::default(),
     }
 }
