@@ -1,28 +1,29 @@
 //! One sink's loop: take the lease, read a batch, deliver it, decide, commit.
 //!
-//! Guards OB-1, OB-2 and OB-4: the cursor moves only after [`next_step`] has said
-//! that everything before it is settled, and nothing is delivered past an open
-//! event. What to do is decided in `decide`; `tenure` does it.
+//! Guards OB-1, OB-2 and OB-4: the cursor moves only as far as `decide` has said that
+//! everything is settled, and nothing is delivered past an open event. What to do is
+//! decided in [`decide`](crate::decide); `tenure` does it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outbox::Position;
+use outbox::{Lease, Position, sink_lease};
 use outbox_sinks::{Batch, Connector};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use crate::decide::{Step, next_step};
-use crate::feed::Fed;
-use crate::head::HeadReceiver;
+use crate::decide::Todo;
+use crate::feed::{Fed, Feed};
+use crate::head::{HeadReceiver, last_operation, next_operation};
 use crate::hold::Ended;
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
 use crate::settings::{SinkSettings, WorkerSettings};
-use crate::store::{Lease, Store};
-use crate::tenure::Tenure;
+use crate::store::Store;
+use crate::tenure::{Due, Tenure};
 
 /// What giving a lease back may take.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -46,6 +47,8 @@ pub struct Dispatch<S> {
     pub stop: CancellationToken,
     /// Cancelled when deliveries must have ended after a stop.
     pub overdue: CancellationToken,
+    /// Set when another worker should have the sink.
+    pub give_back: watch::Sender<bool>,
 }
 
 impl<S: Store> Dispatch<S> {
@@ -53,31 +56,45 @@ impl<S: Store> Dispatch<S> {
     /// it is held, lets it go, and begins again.
     pub async fn run(&self) {
         while let Some((lease, taken_at)) = self.take_lease().await {
-            info!(sink = lease.sink, token = lease.token, "lease taken");
+            info!(
+                sink = self.sink.name,
+                token = lease.token,
+                abandoned = lease.abandoned,
+                "lease taken"
+            );
             let ttl = self.worker.lease_ttl;
             let keeper = Keeper::start(Arc::clone(&self.store), lease.clone(), ttl, taken_at);
             let mut tenure = Tenure::new(self, &lease, &keeper);
-            let Err(ended) = self.deliver_all(&mut tenure).await;
+            let ended = loop {
+                match self.deliver_all(&mut tenure).await {
+                    // What was ordered is in the cursor row: it is claimed anew.
+                    Err(Ended::Ordered) => {}
+                    Err(ended) => break ended,
+                    Ok(never) => match never {},
+                }
+            };
             tenure.close(&ended).await;
             drop(keeper);
             self.let_go(&lease, &ended).await;
         }
     }
 
-    /// Reads and delivers, batch after batch, until something ends it.
+    /// Claims the cursor, reads and delivers, batch after batch, until something ends it.
     async fn deliver_all(&self, tenure: &mut Tenure<'_, S>) -> Result<Infallible, Ended> {
         let mut feed = tenure.claim().await?;
         loop {
             match tenure.next(&mut feed).await? {
-                Fed::Batch {
+                Due::Replays => tenure.replay().await?,
+                Due::Fed(Fed::Passed { end }) => tenure.pass(end),
+                Due::Fed(Fed::Batch {
                     batch,
                     end,
                     closed_by,
-                } => {
+                }) => {
                     debug!(sink = self.sink.name, ?batch, ?closed_by, "delivering");
-                    self.deliver(tenure, batch, end).await?;
+                    tenure.replays.live_had_turn();
+                    self.deliver(tenure, &mut feed, batch, end).await?;
                 }
-                Fed::Passed { end } => tenure.pass(end),
             }
         }
     }
@@ -86,34 +103,44 @@ impl<S: Store> Dispatch<S> {
     async fn deliver(
         &self,
         tenure: &mut Tenure<'_, S>,
-        mut batch: Batch,
+        feed: &mut Feed,
+        batch: Batch,
         end: Position,
     ) -> Result<(), Ended> {
+        let mut work = tenure.work(batch, end);
         loop {
-            let attempt = tenure.attempt(&batch).await?;
-            match next_step(&batch, attempt) {
-                Step::Commit => return tenure.commit(end).await,
-                Step::Retry { up_to, rest, error } => {
-                    let progress = rest.len() < batch.len();
-                    tenure.back_off(up_to, &error, progress).await?;
-                    batch = rest;
+            tenure.look_ahead(&mut work, feed);
+            let step = match work.todo() {
+                Todo::Deliver(task) => {
+                    tenure.mark(&task, &work).await?;
+                    match tenure.attempt(&task.batch).await? {
+                        Ok(attempt) => work.after(attempt),
+                        Err(error) => work.not_opened(error),
+                    }
                 }
-                Step::GiveUp(error) => return Err(Ended::Fenced(error)),
-            }
+                Todo::Settle(step) => step,
+                Todo::AwaitNeighbour => {
+                    tenure.await_neighbour(&mut work, feed).await?;
+                    continue;
+                }
+                Todo::Nothing => return Ok(()),
+            };
+            tenure.settle(step, work.suspect()).await?;
         }
     }
 
     /// Waits for the lease; `None` once a stop is asked for. Returns with it a moment
     /// at which it was not yet taken.
     async fn take_lease(&self) -> Option<(Lease, Instant)> {
-        let mut outage = Outage::default();
+        let (mut outage, lease) = (Outage::default(), sink_lease(&self.sink.name));
+        self.give_back.send_replace(false);
         while !self.stop.is_cancelled() {
             let asked_at = Instant::now();
             // Not cancelled by a stop: a lease that was taken must also be released.
             let (name, holder) = (&self.sink.name, &self.worker.holder);
             match self
                 .store
-                .acquire(name, holder, self.worker.lease_ttl)
+                .acquire(&lease, holder, self.worker.lease_ttl)
                 .await
             {
                 Ok(Some(lease)) => return Some((lease, asked_at)),
@@ -133,12 +160,14 @@ impl<S: Store> Dispatch<S> {
 
     /// Gives the lease back, so that another worker can go on at once.
     async fn let_go(&self, lease: &Lease, ended: &Ended) {
-        let sink = &lease.sink;
+        let (sink, operation) = (&self.sink.name, last_operation(&self.head));
         match ended {
             Ended::Stopped => info!(sink, "stopped"),
             Ended::LeaseLost => warn!(sink, "lease lost: another worker may go on"),
             Ended::Reread => info!(sink, "the database was away: reading anew from the cursor"),
             Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
+            Ended::GivenBack => info!(sink, "given back to another worker"),
+            Ended::Ordered => debug!(sink, "ordered"),
             Ended::Foreign(reason) => error!(sink, reason, "not delivering: a person must decide"),
         }
         if !matches!(ended, Ended::LeaseLost) {
@@ -149,11 +178,20 @@ impl<S: Store> Dispatch<S> {
             }
         }
         let pause = match ended {
-            Ended::Stopped => Duration::ZERO,
+            Ended::Stopped | Ended::Ordered => Duration::ZERO,
+            // Long enough for the other worker to take it.
+            Ended::GivenBack => STANDBY_INTERVAL * 5,
             // Nothing may spin, whatever ends a tenure again and again.
             Ended::LeaseLost | Ended::Reread => STANDBY_INTERVAL,
             Ended::Fenced(_) | Ended::Foreign(_) => self.worker.lease_ttl,
         };
-        self.stop.run_until_cancelled(sleep(pause)).await;
+        let pause = async {
+            tokio::select! {
+                () = sleep(pause) => {}
+                // An operator may have decided what had to be decided.
+                () = next_operation(&self.head, operation) => {}
+            }
+        };
+        self.stop.run_until_cancelled(pause).await;
     }
 }

@@ -52,6 +52,8 @@ pub enum ClosedBy {
     Bytes,
     /// Its first event is `max_wait` old; at a `max_wait` of zero, nothing more was there.
     Age,
+    /// It ends where it did when it was begun before.
+    Exact,
 }
 
 /// Where reading starts.
@@ -61,6 +63,8 @@ pub struct From {
     pub after: Position,
     /// In this [history](Store::history) of the database.
     pub history: u64,
+    /// The first batch ends here, whatever the limits say: it was begun before.
+    pub exact: Option<Position>,
 }
 
 /// The reading side of one loop. Reading stops when it is dropped.
@@ -86,6 +90,7 @@ impl Feed {
             head,
             at: from.after,
             history: from.history,
+            exact: from.exact,
             filter,
             limits,
             outage: Outage::default(),
@@ -107,6 +112,11 @@ impl Feed {
     pub async fn next(&mut self) -> Option<Fed> {
         self.batches.recv().await
     }
+
+    /// The next batch, if it is there already.
+    pub fn try_next(&mut self) -> Option<Fed> {
+        self.batches.try_recv().ok()
+    }
 }
 
 struct Assembler<S: Store> {
@@ -115,6 +125,7 @@ struct Assembler<S: Store> {
     head: HeadReceiver,
     at: Position,
     history: u64,
+    exact: Option<Position>,
     filter: Filter,
     limits: BatchLimits,
     outage: Outage,
@@ -124,7 +135,11 @@ impl<S: Store> Assembler<S> {
     async fn run(mut self, sender: mpsc::Sender<Fed>) {
         // A place in the channel first: so no more than one batch is ever waiting.
         while let Ok(place) = sender.reserve().await {
-            match self.assemble().await {
+            let fed = match self.exact.take() {
+                Some(end) => self.assemble_exactly(end).await,
+                None => self.assemble().await,
+            };
+            match fed {
                 Some(fed) => place.send(fed),
                 None => return,
             }
@@ -140,7 +155,8 @@ impl<S: Store> Assembler<S> {
                 return Some(batch.close(self.at, ClosedBy::Age));
             };
             // 2. Read it. A horizon of another history says nothing about this one.
-            let page = self.read(head, &batch).await?;
+            let room = batch.room();
+            let page = self.read(head, room).await?;
             let exhausted = page.ended_by == PageEnd::Horizon;
             self.at = match head.newest {
                 // The head and the page share a horizon, below which nothing can appear.
@@ -161,6 +177,25 @@ impl<S: Store> Assembler<S> {
         }
     }
 
+    /// Puts the batch together that ends at `end`, as large as it was; `None` if the
+    /// history has changed.
+    async fn assemble_exactly(&mut self, end: Position) -> Option<Fed> {
+        let mut batch = Assembly::new(BatchLimits {
+            max_events: usize::MAX,
+            max_bytes: usize::MAX,
+            ..self.limits
+        });
+        while self.at < end {
+            let head = head_beyond(&mut self.head, self.at, self.history).await;
+            let mut page = self.read(head, self.limits).await?;
+            let exhausted = page.ended_by == PageEnd::Horizon;
+            page.events.retain(|event| event.position() <= end);
+            self.at = if exhausted { end } else { page.end.min(end) };
+            batch.add(page);
+        }
+        Some(batch.close(end, ClosedBy::Exact))
+    }
+
     async fn wait_for_more(&mut self, batch: &Assembly) -> Option<Head> {
         let beyond = head_beyond(&mut self.head, self.at, self.history);
         match batch.deadline() {
@@ -171,12 +206,12 @@ impl<S: Store> Assembler<S> {
 
     /// Reads a page, however long the database takes to answer; `None` if the history
     /// is another one before or after it.
-    async fn read(&mut self, head: Head, batch: &Assembly) -> Option<Page> {
+    async fn read(&mut self, head: Head, room: BatchLimits) -> Option<Page> {
         let range = Range {
             after: self.at,
             horizon: head.horizon,
-            max_events: batch.room_events(),
-            max_bytes: batch.room_bytes(),
+            max_events: room.max_events,
+            max_bytes: room.max_bytes,
         };
         let mut pause = FIRST_RETRY_INTERVAL;
         while head.history == self.history && self.store.history() == self.history {
@@ -244,15 +279,14 @@ impl Assembly {
         due && (nothing_there || !self.limits.max_wait.is_zero())
     }
 
-    fn room_events(&self) -> usize {
-        self.limits
-            .max_events
-            .saturating_sub(self.events.len())
-            .max(1)
-    }
-
-    fn room_bytes(&self) -> usize {
-        self.limits.max_bytes.saturating_sub(self.bytes).max(1)
+    /// What still fits in: at least one event.
+    fn room(&self) -> BatchLimits {
+        let left = |limit: usize, used: usize| limit.saturating_sub(used).max(1);
+        BatchLimits {
+            max_events: left(self.limits.max_events, self.events.len()),
+            max_bytes: left(self.limits.max_bytes, self.bytes),
+            ..self.limits
+        }
     }
 
     /// Takes a page in, and tells why the batch is full, if it is.

@@ -40,8 +40,8 @@ pub async fn watch_head<S: Store>(
                     interval = BUSY_INTERVAL;
                 }
                 let moved = head.send_if_modified(|known| {
-                    let known_of = known.map(|known| (known.newest, known.history));
-                    let moved = known_of != Some((seen.newest, seen.history));
+                    let told = |head: Head| (head.newest, head.operation, head.history);
+                    let moved = known.map(told) != Some(told(seen));
                     *known = Some(seen);
                     moved
                 });
@@ -86,6 +86,24 @@ pub async fn head_beyond(head: &mut HeadReceiver, position: Position, history: u
     match head.wait_for(news).await.map(|head| *head) {
         Ok(Some(head)) => head,
         Ok(None) | Err(_) => std::future::pending().await,
+    }
+}
+
+/// The last operator's command, once the head was seen.
+pub(crate) fn last_operation(head: &HeadReceiver) -> Option<i64> {
+    head.borrow().map(|head| head.operation)
+}
+
+/// Waits for an operator's command after the one that is known; for ever if none is
+/// known yet, or the polling has ended.
+pub(crate) async fn next_operation(head: &HeadReceiver, known: Option<i64>) {
+    let mut head = head.clone();
+    let news = |head: &Option<Head>| {
+        let seen = head.map(|head| head.operation);
+        known.is_some() && seen.is_some() && seen != known
+    };
+    if head.wait_for(news).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -1,15 +1,18 @@
 //! Holding a lease: everything that is done under it ends when it is lost.
 
-use outbox_sinks::SinkError;
 use std::time::Duration;
 
+use outbox::{Lease, Owned};
+use outbox_sinks::SinkError;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::head::{HeadReceiver, last_operation, next_operation};
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
-use crate::store::{Lease, Owned, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// The pause between two tries to write to a database that does not answer.
 const STORE_RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,6 +29,10 @@ pub(crate) enum Ended {
     LeaseLost,
     /// Somebody newer owns the destination.
     Fenced(SinkError),
+    /// Another worker should have the sink.
+    GivenBack,
+    /// An operator has ordered something: the cursor row says what.
+    Ordered,
     /// What was read may belong to another history than the database has now.
     Reread,
     /// The cursor belongs to another history than this database: going on could
@@ -36,25 +43,55 @@ pub(crate) enum Ended {
 /// A lease that is held, and what can end that.
 pub(crate) struct Hold<'a, S> {
     pub(crate) store: &'a S,
+    pub(crate) sink: &'a str,
     pub(crate) lease: &'a Lease,
     pub(crate) keeper: &'a Keeper,
     pub(crate) stop: &'a CancellationToken,
     /// Cancelled when deliveries must have ended after a stop.
     pub(crate) overdue: &'a CancellationToken,
+    pub(crate) head: &'a HeadReceiver,
+    /// The last operator's command that the loop knows the consequences of.
+    pub(crate) operation: Option<i64>,
+    /// Set when another worker should have the sink.
+    pub(crate) give_back: watch::Receiver<bool>,
 }
 
 impl<S: Store> Hold<'_, S> {
-    /// Runs something that a stop ends.
+    /// Runs something that a stop and an operator's command end.
     pub(crate) async fn until_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, Ended> {
+        let mut give_back = self.give_back.clone();
         tokio::select! {
             biased;
             // 1. Without the lease nothing may be done any more.
             () = self.keeper.lost() => Err(Ended::LeaseLost),
             // 2. A stop goes before more work.
             () = self.stop.cancelled() => Err(Ended::Stopped),
-            // 3. The thing itself.
+            // 3. What operators want goes before it as well.
+            () = next_operation(self.head, self.operation) => Err(Ended::Ordered),
+            // 4. Another worker has too little to do.
+            Ok(_) = give_back.wait_for(|wanted| *wanted) => Err(Ended::GivenBack),
+            // 5. The thing itself.
             done = what => Ok(done),
         }
+    }
+
+    /// Whether nothing has ended this while something else was done.
+    pub(crate) async fn check(&self) -> Result<(), Ended> {
+        self.until_stopped(std::future::ready(())).await
+    }
+
+    /// Takes note that what was ordered up to now will be found in the cursor row.
+    /// Waits until the head was seen once.
+    pub(crate) async fn look_at_orders(&mut self) -> Result<(), Ended> {
+        self.operation = None;
+        let mut head = self.head.clone();
+        self.until_stopped(async move {
+            // It ends with the process only.
+            let _seen = head.wait_for(Option::is_some).await.is_ok();
+        })
+        .await?;
+        self.operation = last_operation(self.head);
+        Ok(())
     }
 
     /// Runs something that a stop lets finish, if it does so in time: `grace` later
@@ -92,11 +129,7 @@ impl<S: Store> Hold<'_, S> {
                     Err(error) => {
                         let reason = error.to_string();
                         if outage.failed(&reason) != News::Same {
-                            warn!(
-                                sink = self.lease.sink,
-                                error = reason,
-                                "can't use the cursor"
-                            );
+                            warn!(sink = self.sink, error = reason, "can't use the cursor");
                         }
                         sleep(STORE_RETRY_INTERVAL).await;
                     }

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outbox::{Lease, Owned};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use crate::store::{Lease, Owned, Store};
+use crate::store::Store;
 
 /// The pause after a renewal that got no answer.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -66,8 +67,8 @@ async fn renew_until_lost<S: Store>(store: &S, lease: &Lease, ttl: Duration, tak
                     break;
                 }
                 Ok(Ok(Owned::No)) => return,
-                Ok(Err(error)) => debug!(sink = lease.sink, %error, "can't renew the lease"),
-                Err(_) => debug!(sink = lease.sink, "no answer to the lease's renewal"),
+                Ok(Err(error)) => debug!(lease = lease.name, %error, "can't renew the lease"),
+                Err(_) => debug!(lease = lease.name, "no answer to the lease's renewal"),
             }
             let next_try = Instant::now() + RETRY_INTERVAL;
             if next_try >= give_up_at {

@@ -1,143 +1,189 @@
 //! The time for which one lease is held: what the loop does, one action a function.
 //!
-//! Every action ends early when the lease is lost, and a stop ends every wait. A
-//! delivery in hand may go on after a stop for `shutdown_timeout`.
+//! Every action ends early when the lease is lost, and a stop or an operator's command
+//! ends every wait. A delivery in hand may go on after a stop for `shutdown_timeout`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use outbox::Position;
+use outbox::{Cursor, Failure, Lease, Mark, Position, Settlement, Suspect, Then};
 use outbox_sinks::{Batch, BatchLimits, ErrorKind, Session, Sink, SinkError};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, error, info, warn};
 
 use crate::attempt;
-use crate::decide::{Attempt, Backoff, other_history, pause};
+use crate::decide::{
+    Attempt, Backoff, Before, Hunt, Next, Rules, Step, Task, Work, limit, other_history, pause,
+    resume, room,
+};
 use crate::dispatch::Dispatch;
 use crate::feed::{Fed, Feed, From};
 use crate::hold::{Ended, Hold};
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
-use crate::store::{Claim, Failure, Lease, Store};
+use crate::replays::Replays;
+use crate::store::Store;
 
 /// How long closing a sink may take: everything it delivered is durable already.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The state of one sink under one lease.
 pub(crate) struct Tenure<'a, S> {
-    of: &'a Dispatch<S>,
-    hold: Hold<'a, S>,
+    pub(crate) of: &'a Dispatch<S>,
+    pub(crate) hold: Hold<'a, S>,
     /// Opened when it is first needed, and anew after a panic or a missed deadline.
     sink: Option<Box<dyn Sink>>,
     /// The history that the cursor was claimed in.
-    history: u64,
+    pub(crate) history: u64,
+    /// Whether the last holder may have died, until that was considered.
+    abandoned: bool,
     /// Failed attempts in a row.
     attempts: u32,
     outage: Outage,
     /// What the cursor row says.
     saved: Position,
+    /// The end of the range that the cursor row has as begun.
+    marked: Option<Position>,
+    /// What the first batch begins with.
+    before: Before,
+    hunt: Hunt,
     /// How far the cursor may move because events were filtered out, since when.
     passed: Option<(Position, Instant)>,
+    pub(crate) replays: Replays,
+}
+
+/// What there is to do next.
+#[derive(Debug)]
+pub(crate) enum Due {
+    /// What was read.
+    Fed(Fed),
+    /// Dead letters that somebody wants to have replayed.
+    Replays,
 }
 
 impl<'a, S: Store> Tenure<'a, S> {
     pub(crate) fn new(of: &'a Dispatch<S>, lease: &'a Lease, keeper: &'a Keeper) -> Self {
         let hold = Hold {
             store: &*of.store,
+            sink: &of.sink.name,
             lease,
             keeper,
             stop: &of.stop,
             overdue: &of.overdue,
+            head: &of.head,
+            operation: None,
+            give_back: of.give_back.subscribe(),
         };
-        let (outage, saved) = (Outage::default(), Position::BEGINNING);
         Self {
             of,
             hold,
             sink: None,
             history: 0,
+            abandoned: lease.abandoned,
             attempts: 0,
-            outage,
-            saved,
+            outage: Outage::default(),
+            saved: Position::BEGINNING,
+            marked: None,
+            before: Before::default(),
+            hunt: Hunt::No,
             passed: None,
+            replays: Replays::default(),
         }
     }
 
-    /// Makes the cursor ours, waits out the pause that an earlier holder began, and
-    /// starts to read.
+    /// Makes the cursor ours, obeys what operators have ordered, waits out the pause
+    /// that an earlier holder began, and starts to read.
     pub(crate) async fn claim(&mut self) -> Result<Feed, Ended> {
+        self.hold.look_at_orders().await?;
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
         let start = self.of.sink.start;
-        let (store, lease) = (self.hold.store, self.hold.lease);
         let claiming = || {
             // Asked first: a loss meanwhile then shows at the first write.
-            let (history, claim) = (store.history(), store.claim(lease, start));
+            let (history, claim) = (store.history(), store.claim(sink, lease, start));
             async move { Ok((history, claim.await?)) }
         };
         let (history, claim) = self.hold.ask(claiming).await?;
+        let cursor = claim.ok_or(Ended::LeaseLost)?;
         self.history = history;
-        let Claim::Claimed {
-            position,
-            foreign,
-            attempts,
-            retry_in,
-        } = claim
-        else {
-            return Err(Ended::LeaseLost);
-        };
-        self.same_history(position, foreign, attempts).await?;
-        (self.saved, self.attempts) = (position, attempts);
-        info!(sink = self.hold.lease.sink, %position, attempts, "cursor claimed");
-        self.hold.until_stopped(sleep(retry_in)).await?;
-        let filter = self.of.sink.filter.clone();
-        let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
+        self.same_history(&cursor).await?;
+        let (position, attempts) = (cursor.position, cursor.attempts);
+        info!(sink, %position, attempts, "cursor claimed");
+        self.wait_while_paused(cursor.paused.as_deref()).await?;
+        let frozen = self.of.connector.frozen_ranges();
+        let begun = resume(&cursor, std::mem::take(&mut self.abandoned), frozen);
+        if begun.hunt != Hunt::No {
+            info!(
+                sink,
+                "the last holder may have died: marking deliveries for a while"
+            );
+            self.replays.beware();
+        }
+        (self.saved, self.attempts, self.passed) = (position, attempts, None);
+        self.marked = begun.exact.filter(|_| frozen);
+        (self.before, self.hunt) = (begun.before, begun.hunt);
+        self.replays.ordered(cursor.replays);
+        self.hold
+            .until_stopped(sleep(cursor.retry_in.unwrap_or_default()))
+            .await?;
         let from = From {
             after: position,
             history,
+            exact: begun.exact,
         };
+        let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
+        let filter = self.of.sink.filter.clone();
         Ok(Feed::start(store, head, from, filter, self.limits()))
     }
 
     /// Stops, with an explanation that `status` shows, if the cursor is not of this
     /// database's history.
-    async fn same_history(
-        &mut self,
-        cursor: Position,
-        foreign: bool,
-        attempts: u32,
-    ) -> Result<(), Ended> {
-        let (store, lease) = (self.hold.store, self.hold.lease);
+    async fn same_history(&mut self, cursor: &Cursor) -> Result<(), Ended> {
+        let store = self.hold.store;
         let head = self.hold.ask(|| store.head()).await?;
-        let Some(reason) = other_history(cursor, foreign, head.horizon) else {
+        let Some(reason) = other_history(cursor.position, cursor.origin, head.horizon) else {
             return Ok(());
         };
         let failure = Failure {
-            up_to: None,
             // Status shows it as backing off, with the reason.
-            attempts: attempts.max(1),
+            attempts: cursor.attempts.max(1),
             retry_in: self.of.worker.lease_ttl,
             kind: ErrorKind::Misconfigured.as_str(),
             error: reason.to_owned(),
+            suspect: cursor.suspect.clone(),
         };
-        self.hold
-            .write(self.history, || store.save_failure(lease, &failure))
-            .await?;
+        self.write(None, Vec::new(), Then::BackOff(failure)).await?;
         Err(Ended::Foreign(reason))
     }
 
-    /// The next batch. Saves the cursor when it only passes filtered events for long.
-    pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Fed, Ended> {
+    async fn wait_while_paused(&mut self, paused: Option<&str>) -> Result<(), Ended> {
+        let Some(reason) = paused else { return Ok(()) };
+        info!(sink = self.hold.sink, reason, "paused");
+        self.close_sink().await;
+        self.hold.until_stopped(std::future::pending()).await
+    }
+
+    /// What to do next. Saves the cursor when it only passes filtered events for long.
+    pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Due, Ended> {
         loop {
-            let Some((position, since)) = self.passed else {
-                let fed = self.hold.until_stopped(feed.next()).await?;
-                return fed.ok_or(Ended::Reread);
-            };
-            let save_at = since + self.of.worker.cursor_idle_save;
+            self.hold.check().await?;
+            // Live events and replays take turns.
+            if !self.replays.has_turn()
+                && let Some(fed) = feed.try_next()
+            {
+                return Ok(Due::Fed(fed));
+            }
+            let save_at = self
+                .passed
+                .map(|(_, since)| since + self.of.worker.cursor_idle_save);
             tokio::select! {
                 biased;
                 // 1. It is time to save, even if events keep coming that do not match.
-                () = sleep_until(save_at) => self.commit(position).await?,
-                // 2. More events, a stop, or the end of the lease.
+                () = at(save_at) => self.save_passed().await?,
+                // 2. A replay that was ordered.
+                () = at(self.replays.due_at()) => return Ok(Due::Replays),
+                // 3. More events, a stop, or the end of the lease.
                 fed = self.hold.until_stopped(feed.next()) => {
-                    return fed?.ok_or(Ended::Reread);
+                    return fed?.map(Due::Fed).ok_or(Ended::Reread);
                 }
             }
         }
@@ -149,13 +195,86 @@ impl<'a, S: Store> Tenure<'a, S> {
         self.passed = (end > self.saved).then_some((end, since));
     }
 
-    /// Delivers a batch once, opening the sink first if there is none.
-    pub(crate) async fn attempt(&mut self, batch: &Batch) -> Result<Attempt, Ended> {
+    async fn save_passed(&mut self) -> Result<(), Ended> {
+        match self.passed {
+            Some((position, _)) => self.commit(Some(position), Vec::new()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Begins with a batch.
+    pub(crate) fn work(&mut self, batch: Batch, end: Position) -> Work<'a> {
+        if self.hunt == Hunt::NextBatch {
+            self.hunt = Hunt::Until(end);
+        }
+        let of = self.of;
+        let rules = Rules {
+            poison_attempts: of.sink.poison.attempts,
+            frozen: of.connector.frozen_ranges(),
+            connector: &*of.connector,
+        };
+        Work::new(rules, batch, end, std::mem::take(&mut self.before))
+    }
+
+    /// Reads on, as far as something is there, if the work needs more to decide.
+    pub(crate) fn look_ahead(&self, work: &mut Work<'_>, feed: &mut Feed) {
+        while work.wants_more() {
+            match feed.try_next() {
+                Some(fed) => extend(work, fed),
+                None => return,
+            }
+        }
+    }
+
+    /// Waits until there is more to decide with.
+    pub(crate) async fn await_neighbour(
+        &mut self,
+        work: &mut Work<'_>,
+        feed: &mut Feed,
+    ) -> Result<(), Ended> {
+        info!(
+            sink = self.hold.sink,
+            "waiting for another event to compare a suspect with"
+        );
+        let fed = self.hold.until_stopped(feed.next()).await?;
+        extend(work, fed.ok_or(Ended::Reread)?);
+        Ok(())
+    }
+
+    /// Writes down what is about to be delivered, for those who need that.
+    pub(crate) async fn mark(&mut self, task: &Task, work: &Work<'_>) -> Result<(), Ended> {
+        self.hold.check().await?;
+        let end = task.batch.end();
+        let frozen = self.of.connector.frozen_ranges() && self.marked != Some(end);
+        if !(task.mark || frozen || self.hunt != Hunt::No) {
+            return Ok(());
+        }
+        let mark = Mark {
+            end,
+            hunt: match self.hunt {
+                Hunt::Until(end) => Some(end),
+                Hunt::No | Hunt::NextBatch => None,
+            },
+            suspect: work.suspect(),
+        };
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
+        self.hold
+            .write(self.history, || store.mark(sink, lease, &mark))
+            .await?;
+        self.marked = Some(end);
+        Ok(())
+    }
+
+    /// Delivers a batch once. The outer error: there is no sink, and it can't be opened.
+    pub(crate) async fn attempt(
+        &mut self,
+        batch: &Batch,
+    ) -> Result<Result<Attempt, SinkError>, Ended> {
         let deadline = self.of.sink.delivery_timeout;
         let mut sink = match self.sink.take() {
             Some(sink) => sink,
             None => {
-                let session = Session::new(&self.hold.lease.sink, self.hold.lease.token, deadline);
+                let session = Session::new(self.hold.sink, self.hold.lease.token, deadline);
                 let opening = attempt::open(&*self.of.connector, &session, deadline);
                 match self.hold.to_the_end(Duration::ZERO, opening).await? {
                     Ok(sink) => sink,
@@ -166,44 +285,112 @@ impl<'a, S: Store> Tenure<'a, S> {
         let delivery = attempt::deliver(&mut *sink, batch, deadline);
         let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
         self.sink = usable.then_some(sink);
-        Ok(outcome)
+        Ok(Ok(outcome))
     }
 
-    /// Moves the cursor to `end`.
-    pub(crate) async fn commit(&mut self, end: Position) -> Result<(), Ended> {
-        let (store, lease) = (self.hold.store, self.hold.lease);
-        self.hold
-            .write(self.history, || store.save(lease, end))
-            .await?;
-        (self.saved, self.attempts, self.passed) = (end, 0, None);
-        if let Some(lasted) = self.outage.ended() {
-            info!(
-                sink = self.hold.lease.sink,
-                lasted_s = lasted.as_secs(),
-                "delivering again"
+    /// Writes what follows from an attempt, and waits if need be.
+    pub(crate) async fn settle(
+        &mut self,
+        mut step: Step,
+        suspect: Option<Suspect>,
+    ) -> Result<(), Ended> {
+        if let Some(pause) = self.blow_fuse(&mut step).await? {
+            error!(
+                sink = self.hold.sink,
+                ?pause,
+                "pausing: a person must decide"
             );
+            self.write(step.up_to, step.dead_letters, pause).await?;
+            return Err(Ended::Ordered);
+        }
+        match step.next {
+            Next::Go if step.up_to.is_none() && step.dead_letters.is_empty() => Ok(()),
+            Next::Go => self.commit(step.up_to, step.dead_letters).await,
+            Next::BackOff(ref error) => {
+                let error = describe(error);
+                self.back_off(step, error, suspect).await
+            }
+            Next::GiveUp(error) => Err(Ended::Fenced(error)),
+        }
+    }
+
+    /// Why the sink has to pause instead of writing more dead letters, if it has to.
+    async fn blow_fuse(&mut self, step: &mut Step) -> Result<Option<Then>, Ended> {
+        if step.dead_letters.is_empty() {
+            return Ok(None);
+        }
+        let poison = &self.of.sink.poison;
+        let (store, sink) = (self.hold.store, self.hold.sink);
+        let counting = || store.recent_dead_letters(sink, poison.window);
+        let recent = self.hold.ask(counting).await?;
+        Ok(limit(poison, step, room(poison, recent)))
+    }
+
+    /// Moves the cursor, and forgets earlier failures.
+    async fn commit(
+        &mut self,
+        up_to: Option<Position>,
+        dead_letters: Vec<outbox::DeadLetter>,
+    ) -> Result<(), Ended> {
+        for dead in &dead_letters {
+            let (position, code) = (dead.event.position(), &dead.code);
+            let (sink, attempts) = (self.hold.sink, dead.attempts);
+            warn!(sink, id = dead.event.id(), %position, code, attempts, "dead letter");
+        }
+        self.write(up_to, dead_letters, Then::Go).await?;
+        self.attempts = 0;
+        if let Some(lasted) = self.outage.ended() {
+            let (sink, lasted_s) = (self.hold.sink, lasted.as_secs());
+            info!(sink, lasted_s, "delivering again");
         }
         Ok(())
     }
 
-    /// Notes a failed attempt, moves the cursor as far as it may, and waits. Attempts
-    /// are counted anew when a part of the batch was delivered. A stop is no attempt.
-    pub(crate) async fn back_off(
+    /// Writes a settlement, and keeps in mind what the cursor row says after it.
+    async fn write(
         &mut self,
         up_to: Option<Position>,
-        error: &SinkError,
-        progress: bool,
+        dead_letters: Vec<outbox::DeadLetter>,
+        then: Then,
     ) -> Result<(), Ended> {
-        // What was passed lies before the batch: it goes with the failure, or is read again.
+        // What was passed lies before the batch in hand: it goes along.
         let passed = self.passed.take().map(|(position, _)| position);
-        if self.of.stop.is_cancelled() {
-            return match up_to {
-                Some(up_to) => self.commit(up_to).await.and(Err(Ended::Stopped)),
-                None => Err(Ended::Stopped),
-            };
+        let settlement = Settlement {
+            up_to: up_to.or(passed),
+            dead_letters,
+            then,
+        };
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
+        self.hold
+            .write(self.history, || store.settle(sink, lease, &settlement))
+            .await?;
+        self.saved = settlement.up_to.unwrap_or(self.saved);
+        if let Hunt::Until(end) = self.hunt
+            && self.saved >= end
+        {
+            self.hunt = Hunt::No;
         }
-        let up_to = up_to.or(passed);
-        self.attempts = if progress {
+        Ok(())
+    }
+
+    /// Notes a failed attempt, and waits. Attempts are counted anew when a part was
+    /// settled. A stop is no attempt.
+    async fn back_off(
+        &mut self,
+        step: Step,
+        error: String,
+        suspect: Option<Suspect>,
+    ) -> Result<(), Ended> {
+        let Next::BackOff(cause) = step.next else {
+            return Ok(());
+        };
+        if self.of.stop.is_cancelled() {
+            if step.up_to.is_some() || !step.dead_letters.is_empty() {
+                self.commit(step.up_to, step.dead_letters).await?;
+            }
+            return Err(Ended::Stopped);
+        }
+        self.attempts = if step.progress {
             1
         } else {
             self.attempts.saturating_add(1)
@@ -212,38 +399,39 @@ impl<'a, S: Store> Tenure<'a, S> {
             &self.of.sink.retry,
             &Backoff {
                 attempts: self.attempts,
-                kind: error.kind(),
-                retry_after: error.retry_after(),
+                kind: cause.kind(),
+                retry_after: cause.retry_after(),
                 jitter: fastrand::f64(),
             },
         );
-        self.log_failure(error, retry_in);
+        self.log_failure(&cause, &error, retry_in);
         let failure = Failure {
-            up_to,
             attempts: self.attempts,
             retry_in,
-            kind: error.kind().as_str(),
-            error: describe(error),
+            kind: cause.kind().as_str(),
+            error,
+            suspect,
         };
         let again_at = Instant::now() + retry_in;
-        let (store, lease) = (self.hold.store, self.hold.lease);
-        self.hold
-            .write(self.history, || store.save_failure(lease, &failure))
+        self.write(step.up_to, step.dead_letters, Then::BackOff(failure))
             .await?;
-        self.saved = up_to.unwrap_or(self.saved);
         self.hold.until_stopped(sleep_until(again_at)).await
     }
 
     /// Saves what may be saved and closes the sink.
     pub(crate) async fn close(&mut self, ended: &Ended) {
-        if let (Ended::Stopped, Some((position, _))) = (ended, self.passed)
-            && let Err(ended) = self.commit(position).await
+        if let Ended::Stopped | Ended::GivenBack = ended
+            && let Err(ended) = self.save_passed().await
         {
-            debug!(sink = self.hold.lease.sink, ?ended, "can't save the cursor");
+            debug!(sink = self.hold.sink, ?ended, "can't save the cursor");
         }
+        self.close_sink().await;
+    }
+
+    async fn close_sink(&mut self) {
         let Some(sink) = self.sink.take() else { return };
         if let Err(error) = attempt::close(sink, CLOSE_TIMEOUT).await {
-            warn!(sink = self.hold.lease.sink, ?error, "can't close the sink");
+            warn!(sink = self.hold.sink, ?error, "can't close the sink");
         }
     }
 
@@ -256,10 +444,10 @@ impl<'a, S: Store> Tenure<'a, S> {
         }
     }
 
-    fn log_failure(&mut self, error: &SinkError, retry_in: Duration) {
-        let (sink, attempts) = (&self.hold.lease.sink, self.attempts);
+    fn log_failure(&mut self, error: &SinkError, reason: &str, retry_in: Duration) {
+        let (sink, attempts) = (self.hold.sink, self.attempts);
         let retry_in = format_args!("{retry_in:.1?}");
-        match (self.outage.failed(&describe(error)), error.kind()) {
+        match (self.outage.failed(reason), error.kind()) {
             (News::Same, _) => debug!(sink, ?error, attempts, %retry_in, "delivery failed again"),
             (_, ErrorKind::Misconfigured) => {
                 error!(sink, ?error, %retry_in, "delivery needs a person");
@@ -271,8 +459,23 @@ impl<'a, S: Store> Tenure<'a, S> {
     }
 }
 
+fn extend(work: &mut Work<'_>, fed: Fed) {
+    match fed {
+        Fed::Batch { batch, end, .. } => work.extend(Some(batch), end),
+        Fed::Passed { end } => work.extend(None, end),
+    }
+}
+
+/// Waits until then; for ever if there is no such time.
+async fn at(then: Option<Instant>) {
+    match then {
+        Some(then) => sleep_until(then).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The error with its causes and its advice, for people.
-fn describe(error: &SinkError) -> String {
+pub(crate) fn describe(error: &SinkError) -> String {
     match error.advice() {
         Some(advice) => format!("{} ({advice})", error.chain()),
         None => error.chain(),

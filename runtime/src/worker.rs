@@ -1,5 +1,6 @@
 //! A worker: the head and one loop per sink, started together, joined together.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,9 @@ use tracing::error;
 
 use crate::dispatch::Dispatch;
 use crate::head::watch_head;
+use crate::retention::retain;
 use crate::settings::{SinkSettings, WorkerSettings};
+use crate::spread::spread;
 use crate::store::Store;
 
 /// What saving, closing and releasing may take after deliveries must have ended.
@@ -42,8 +45,22 @@ pub async fn run<S: Store>(
             stop.run_until_cancelled(polling).await;
         }
     }));
+    if worker.roles.retention {
+        let (store, worker, stop) = (Arc::clone(&store), Arc::clone(&worker), stop.clone());
+        tasks.spawn(supervised("retention".to_owned(), move || {
+            retain(Arc::clone(&store), Arc::clone(&worker), stop.clone())
+        }));
+    }
+    let mut loops = BTreeMap::new();
+    let sinks = if worker.roles.sinks {
+        sinks
+    } else {
+        Vec::new()
+    };
     for (sink, connector) in sinks {
         let name = sink.name.clone();
+        let give_back = watch::Sender::new(false);
+        loops.insert(name.clone(), give_back.clone());
         let dispatch = Arc::new(Dispatch {
             store: Arc::clone(&store),
             worker: Arc::clone(&worker),
@@ -52,10 +69,18 @@ pub async fn run<S: Store>(
             head: head.clone(),
             stop: stop.clone(),
             overdue: overdue.clone(),
+            give_back,
         });
         tasks.spawn(supervised(name, move || {
             let dispatch = Arc::clone(&dispatch);
             async move { dispatch.run().await }
+        }));
+    }
+    if worker.roles.sinks {
+        let (asked, told, stopped) = (Arc::clone(&store), Arc::clone(&worker), stop.clone());
+        tasks.spawn(supervised("census".to_owned(), move || {
+            let (store, worker) = (Arc::clone(&asked), Arc::clone(&told));
+            spread(store, worker, loops.clone(), stopped.clone())
         }));
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use outbox::Position;
+use outbox::{Origin, Position};
 use outbox_runtime::settings::BatchOverrides;
 use outbox_sinks::{Delivery, Refusal, SinkError, Verdict};
 use support::{Destination, MemoryStore, Worker, settings, until};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 const FIVE: [&str; 5] = ["a.one", "a.two", "b.three", "a.four", "a.five"];
 
 fn cursor_at(store: &MemoryStore, txid: u64) -> bool {
-    store.look(|state| state.cursor == Position::new(txid, 1))
+    store.look(|state| state.cursor.position == Position::new(txid, 1))
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +68,7 @@ async fn only_what_was_not_delivered_is_tried_again_and_the_cursor_waits_before_
     });
     let worker = Worker::start(&store, &destination, "w1");
     until("the first attempt is noted", || {
-        store.look(|state| state.attempts == 1)
+        store.look(|state| state.attempts() == 1)
     })
     .await;
     assert!(cursor_at(&store, 1), "not past the refused event");
@@ -88,7 +88,7 @@ async fn a_pause_is_kept_by_the_next_holder() {
     }
     let worker = Worker::start(&store, &destination, "w1");
     until("the seventh attempt is noted", || {
-        store.look(|state| state.attempts == 7)
+        store.look(|state| state.attempts() == 7)
     })
     .await;
     worker.stopped().await;
@@ -104,7 +104,7 @@ async fn a_pause_is_kept_by_the_next_holder() {
         Instant::now() >= retry_at,
         "the pause that the first holder began counts"
     );
-    assert_eq!(store.look(|state| state.attempts), 8);
+    assert_eq!(store.look(|state| state.attempts()), 8);
     worker.stopped().await;
 }
 
@@ -127,8 +127,8 @@ async fn a_stop_finishes_the_delivery_in_hand_saves_and_releases() {
         [vec![1, 2, 3]],
         "and nothing after it was begun"
     );
-    let held_until = store.look(|state| state.leases["test"].1);
-    assert!(held_until <= Instant::now(), "the lease is free at once");
+    let held_until = store.look(|state| state.leases["singleton:outbox-dispatch:test"].1);
+    assert_eq!(held_until, None, "the lease is free at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn a_stop_does_not_wait_for_a_delivery_for_ever_and_is_no_attempt() {
     worker.stopped().await;
     assert!(asked_at.elapsed() <= Duration::from_secs(11));
     assert_eq!(
-        store.look(|state| (state.attempts, state.cursor)),
+        store.look(|state| (state.attempts(), state.cursor.position)),
         (0, Position::BEGINNING)
     );
 }
@@ -163,7 +163,7 @@ async fn a_delivery_that_fails_during_a_stop_is_no_attempt() {
     })
     .await;
     worker.stopped().await;
-    assert_eq!(store.look(|state| state.attempts), 0);
+    assert_eq!(store.look(|state| state.attempts()), 0);
     assert!(cursor_at(&store, 1), "what was delivered is saved");
 }
 
@@ -209,7 +209,7 @@ async fn a_zombie_writes_nothing() {
     // Somebody newer claims the cursor while the delivery is under way.
     store.look(|state| state.cursor_token = 7);
     until("the delivery has ended", || {
-        store.look(|state| state.leases["test"].0.token > 1)
+        store.look(|state| state.leases["singleton:outbox-dispatch:test"].0.token > 1)
     })
     .await;
     assert_eq!(store.look(|state| state.saves.clone()), []);
@@ -219,13 +219,16 @@ async fn a_zombie_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_cursor_of_another_history_delivers_nothing_until_somebody_decides() {
     let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
-    store.look(|state| state.cursor = Position::new(77, 1));
+    store.look(|state| state.cursor.position = Position::new(77, 1));
     let worker = Worker::start(&store, &destination, "w1");
     tokio::time::sleep(Duration::from_secs(300)).await;
-    store.look(|state| (state.cursor, state.foreign) = (Position::BEGINNING, true));
+    store.look(|state| {
+        state.cursor.position = Position::BEGINNING;
+        state.cursor.origin = Origin::OtherCluster;
+    });
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(destination.deliveries().is_empty());
-    store.look(|state| state.foreign = false);
+    store.look(|state| state.cursor.origin = Origin::Here);
     until("it goes on by itself", || cursor_at(&store, 5)).await;
     worker.stopped().await;
 }
@@ -262,12 +265,12 @@ async fn a_stop_keeps_the_pause_of_a_sink_that_had_passed_filtered_events() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     store.publish("a.yes");
     until("three attempts are noted", || {
-        store.look(|state| state.attempts == 3)
+        store.look(|state| state.attempts() == 3)
     })
     .await;
     worker.stopped().await;
     assert_eq!(
-        store.look(|state| state.attempts),
+        store.look(|state| state.attempts()),
         3,
         "the pause goes on elsewhere"
     );

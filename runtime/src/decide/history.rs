@@ -3,21 +3,25 @@
 //! A restored or copied database has a horizon of its own. A cursor from elsewhere
 //! would idle in silence, or skip in silence; both are worse than to stop.
 
-use outbox::{Position, Txid};
+use outbox::{Origin, Position, Txid};
 
 /// Why this cursor can't be used with this database, if it can't.
 #[must_use]
-pub fn other_history(cursor: Position, foreign: bool, horizon: Txid) -> Option<&'static str> {
-    if foreign {
-        Some(
-            "the cursor was saved in another database cluster, of which this is a copy: remove the sink here, or give it a new cursor (docs/operate.md, After a restore)",
-        )
-    } else if cursor.txid >= horizon {
-        Some(
-            "the cursor lies beyond all transactions of this database, which was restored: decide where to go on (docs/operate.md, After a restore)",
-        )
-    } else {
-        None
+pub fn other_history(cursor: Position, origin: Origin, horizon: Txid) -> Option<&'static str> {
+    match origin {
+        Origin::OtherCluster => Some(
+            "the cursor was saved in another database cluster, of which this is a copy: \
+             `sinks adopt` goes on here (docs/operate.md, After a restore)",
+        ),
+        Origin::ForeignEvents => Some(
+            "the outbox holds events with transaction ids that this cluster has not given out yet: \
+             `sinks adopt` makes them its own (docs/operate.md, After a restore)",
+        ),
+        Origin::Here if cursor.txid >= horizon => Some(
+            "the cursor lies beyond all transactions of this database, which was restored: \
+             `sinks seek` says where to go on (docs/operate.md, After a restore)",
+        ),
+        Origin::Here => None,
     }
 }
 
@@ -28,9 +32,13 @@ mod tests {
     #[test]
     fn a_cursor_of_another_history_is_told_from_one_at_the_very_end() {
         let end = Position::new(99, i64::MAX);
-        assert_eq!(other_history(end, false, Txid(100)), None);
-        assert_eq!(other_history(Position::BEGINNING, false, Txid(3)), None);
-        assert!(other_history(end, true, Txid(100)).is_some());
-        assert!(other_history(Position::new(100, 1), false, Txid(100)).is_some());
+        assert_eq!(other_history(end, Origin::Here, Txid(100)), None);
+        assert_eq!(
+            other_history(Position::BEGINNING, Origin::Here, Txid(3)),
+            None
+        );
+        assert!(other_history(end, Origin::OtherCluster, Txid(100)).is_some());
+        assert!(other_history(end, Origin::ForeignEvents, Txid(100)).is_some());
+        assert!(other_history(Position::new(100, 1), Origin::Here, Txid(100)).is_some());
     }
 }

@@ -2,9 +2,20 @@
 //! The loop in `dispatch` acts on what they say.
 
 mod backoff;
+mod fuse;
 mod history;
-mod next_step;
+mod judge;
+mod queue;
+mod replaying;
+mod resume;
+mod spread;
+mod work;
 
 pub use backoff::{Backoff, pause};
+pub use fuse::{limit, room};
 pub use history::other_history;
-pub use next_step::{Attempt, Step, next_step};
+pub use judge::Attempt;
+pub use replaying::{Replayed, replayed};
+pub use resume::{Hunt, Resumption, resume};
+pub use spread::give_back;
+pub use work::{Before, Next, Rules, Step, Task, Todo, Work};

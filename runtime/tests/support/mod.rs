@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outbox::{Event, Filter, Position, Txid};
+use outbox::{
+    Cursor, DeadLetter, Event, Filter, Lease, Mark, Member, Origin, Owned, Position, Pruned,
+    Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
+};
 use outbox_runtime::settings::{
-    BatchOverrides, RetrySettings, SinkSettings, Start, WorkerSettings,
+    BatchOverrides, PoisonSettings, RetentionSettings, RetrySettings, Roles, SinkSettings, Start,
+    WorkerSettings,
 };
-use outbox_runtime::store::{
-    Claim, Failure, Head, Lease, Owned, Page, PageEnd, Range, Reader, Store, StoreError,
-};
+use outbox_runtime::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 use outbox_runtime::worker;
 use outbox_sinks::{Batch, Connector, Delivery, Session, Sink, SinkError, async_trait};
 use tokio::task::JoinHandle;
@@ -24,20 +26,47 @@ pub(crate) struct MemoryStore(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) events: BTreeMap<Position, Event>,
-    pub(crate) leases: BTreeMap<String, (Lease, Instant)>,
-    pub(crate) cursor: Position,
+    pub(crate) leases: BTreeMap<String, (Lease, Option<Instant>)>,
+    pub(crate) members: BTreeMap<String, Vec<String>>,
+    /// The cursor, as the next holder finds it.
+    pub(crate) cursor: Cursor,
     pub(crate) cursor_token: i64,
-    pub(crate) attempts: u32,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) last_error: Option<String>,
     pub(crate) saves: Vec<Position>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) dead_letters: Vec<DeadLetter>,
+    /// The dead letters that wait to be replayed, and what came of those that did.
+    pub(crate) replaying: Vec<Replay>,
+    pub(crate) replayed: Vec<(i64, ReplayOutcome)>,
+    pub(crate) seek: Option<Position>,
+    pub(crate) operation: i64,
     pub(crate) reads: usize,
     pub(crate) renewals_fail: bool,
     pub(crate) down: bool,
     pub(crate) history: u64,
     /// The most rows of one read; zero is no limit.
     pub(crate) max_scan: usize,
-    pub(crate) foreign: bool,
+}
+
+impl State {
+    fn suspects_are_told(&mut self) {
+        let at = self.cursor.position;
+        let ahead = |position: Position| position > at;
+        self.cursor.suspect.take_if(|it| !ahead(it.position));
+        self.cursor.in_hand.take_if(|end| !ahead(*end));
+        self.cursor.hunt.take_if(|end| !ahead(*end));
+    }
+
+    /// Obeys like an operator's command.
+    pub(crate) fn order(&mut self, order: impl FnOnce(&mut Self)) {
+        order(self);
+        self.operation += 1;
+    }
+
+    pub(crate) fn attempts(&self) -> u32 {
+        self.cursor.attempts
+    }
 }
 
 impl MemoryStore {
@@ -88,10 +117,11 @@ impl Store for MemoryStore {
         let state = self.up()?;
         let newest = state.events.last_key_value().map(|(position, _)| *position);
         let horizon = Txid(newest.map_or(1, |newest| newest.txid.0 + 1));
-        let history = state.history;
+        let (operation, history) = (state.operation, state.history);
         Ok(Head {
             horizon,
             newest,
+            operation,
             history,
         })
     }
@@ -102,27 +132,26 @@ impl Store for MemoryStore {
 
     async fn acquire(
         &self,
-        sink: &str,
+        name: &str,
         holder: &str,
         ttl: Duration,
     ) -> Result<Option<Lease>, StoreError> {
         let mut state = self.up()?;
-        let held = state
-            .leases
-            .get(sink)
-            .map(|(lease, expires)| (lease.token, *expires));
-        if held.is_some_and(|(_, expires)| expires > Instant::now()) {
-            return Ok(None);
-        }
-        let token = held.map_or(1, |(token, _)| token + 1);
+        let until = Instant::now() + ttl;
+        let (token, abandoned) = match state.leases.get(name) {
+            Some((held, Some(_))) if held.holder == holder => (held.token + 1, false),
+            Some((_, Some(expires))) if *expires > Instant::now() => return Ok(None),
+            Some((held, expires)) => (held.token + 1, expires.is_some()),
+            None => (1, false),
+        };
         let lease = Lease {
-            sink: sink.to_owned(),
+            name: name.to_owned(),
             holder: holder.to_owned(),
             token,
+            abandoned,
         };
-        state
-            .leases
-            .insert(sink.to_owned(), (lease.clone(), Instant::now() + ttl));
+        let row = (lease.clone(), Some(until));
+        state.leases.insert(name.to_owned(), row);
         Ok(Some(lease))
     }
 
@@ -131,8 +160,8 @@ impl Store for MemoryStore {
         if state.renewals_fail {
             return Err(StoreError::new("no answer"));
         }
-        match state.leases.get_mut(&lease.sink) {
-            Some((held, expires)) if held == lease => {
+        match state.leases.get_mut(&lease.name) {
+            Some((held, Some(expires))) if held.token == lease.token => {
                 *expires = Instant::now() + ttl;
                 Ok(Owned::Yes)
             }
@@ -141,53 +170,158 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
-        if let Some((held, expires)) = self.up()?.leases.get_mut(&lease.sink)
-            && held == lease
+        if let Some((held, expires)) = self.up()?.leases.get_mut(&lease.name)
+            && held.token == lease.token
         {
-            *expires = Instant::now();
+            *expires = None;
         }
         Ok(())
     }
 
-    async fn claim(&self, lease: &Lease, _start: Start) -> Result<Claim, StoreError> {
+    async fn claim(
+        &self,
+        _sink: &str,
+        lease: &Lease,
+        _start: Start,
+    ) -> Result<Option<Cursor>, StoreError> {
         let mut state = self.up()?;
         if state.cursor_token > lease.token {
-            return Ok(Claim::Fenced);
+            return Ok(None);
         }
         state.cursor_token = lease.token;
-        let retry_in = state
-            .retry_at
-            .map_or(Duration::ZERO, |at| at - Instant::now());
-        Ok(Claim::Claimed {
-            position: state.cursor,
-            foreign: state.foreign,
-            attempts: state.attempts,
+        if let Some(position) = state.seek.take() {
+            state.cursor = Cursor {
+                position,
+                paused: state.cursor.paused.clone(),
+                origin: Origin::Here,
+                ..Cursor::default()
+            };
+            state.retry_at = None;
+        }
+        let retry_in = state.retry_at.map(|at| at - Instant::now());
+        Ok(Some(Cursor {
             retry_in,
+            replays: !state.replaying.is_empty(),
+            ..state.cursor.clone()
+        }))
+    }
+
+    async fn settle(
+        &self,
+        _sink: &str,
+        lease: &Lease,
+        settlement: &Settlement,
+    ) -> Result<Owned, StoreError> {
+        let mut state = self.up()?;
+        if state.cursor_token != lease.token {
+            return Ok(Owned::No);
+        }
+        if let Some(position) = settlement.up_to {
+            assert!(
+                position >= state.cursor.position,
+                "OB-2: the cursor moved back"
+            );
+            state.cursor.position = position;
+            state.saves.push(position);
+        }
+        state
+            .dead_letters
+            .extend(settlement.dead_letters.iter().cloned());
+        state.cursor.delivering = false;
+        match &settlement.then {
+            Then::Go => {
+                state.cursor.attempts = 0;
+                state.cursor.suspect = None;
+                (state.retry_at, state.last_error) = (None, None);
+            }
+            Then::BackOff(failure) => {
+                state.cursor.attempts = failure.attempts;
+                state.cursor.suspect.clone_from(&failure.suspect);
+                state.retry_at = Some(Instant::now() + failure.retry_in);
+                state.last_error = Some(failure.error.clone());
+            }
+            Then::Pause(reason) => state.cursor.paused = Some(reason.clone()),
+        }
+        state.suspects_are_told();
+        Ok(Owned::Yes)
+    }
+
+    async fn mark(&self, _sink: &str, lease: &Lease, mark: &Mark) -> Result<Owned, StoreError> {
+        let mut state = self.up()?;
+        if state.cursor_token != lease.token {
+            return Ok(Owned::No);
+        }
+        state.cursor.in_hand = Some(mark.end);
+        state.cursor.delivering = true;
+        state.cursor.hunt = mark.hunt;
+        state.cursor.suspect.clone_from(&mark.suspect);
+        state.marks.push(mark.clone());
+        Ok(Owned::Yes)
+    }
+
+    async fn recent_dead_letters(&self, _sink: &str, _window: Duration) -> Result<u32, StoreError> {
+        Ok(u32::try_from(self.up()?.dead_letters.len()).unwrap())
+    }
+
+    async fn replays(&self, _sink: &str, limit: u32) -> Result<Vec<Replay>, StoreError> {
+        let limit = usize::try_from(limit).unwrap();
+        Ok(self.up()?.replaying.iter().take(limit).cloned().collect())
+    }
+
+    async fn settle_replays(
+        &self,
+        _sink: &str,
+        lease: &Lease,
+        outcomes: &[(i64, ReplayOutcome)],
+    ) -> Result<Owned, StoreError> {
+        let mut state = self.up()?;
+        if state.cursor_token != lease.token {
+            return Ok(Owned::No);
+        }
+        let done = |replay: &Replay| outcomes.iter().any(|(id, _)| *id == replay.id);
+        state.replaying.retain(|replay| !done(replay));
+        state.replayed.extend(outcomes.iter().cloned());
+        Ok(Owned::Yes)
+    }
+
+    async fn census(
+        &self,
+        holder: &str,
+        sinks: &[String],
+        _ttl: Duration,
+    ) -> Result<Vec<Member>, StoreError> {
+        let mut state = self.up()?;
+        state.members.insert(holder.to_owned(), sinks.to_vec());
+        let held = |holder: &str, sinks: &[String]| {
+            let holds = |sink: &&String| {
+                let lease = state.leases.get(&sink_lease(sink));
+                lease.is_some_and(|(lease, until)| lease.holder == holder && until.is_some())
+            };
+            sinks.iter().filter(holds).cloned().collect()
+        };
+        let members = state.members.iter().map(|(holder, sinks)| Member {
+            holder: holder.clone(),
+            sinks: sinks.clone(),
+            held: held(holder, sinks),
+        });
+        Ok(members.collect())
+    }
+
+    async fn leave(&self, holder: &str) -> Result<(), StoreError> {
+        self.up()?.members.remove(holder);
+        Ok(())
+    }
+
+    async fn prune(&self, _min_age: Duration, after: Position) -> Result<Pruned, StoreError> {
+        let mut state = self.up()?;
+        let (cursor, before) = (state.cursor.position, state.events.len());
+        state
+            .events
+            .retain(|position, _| *position <= after || *position > cursor);
+        Ok(Pruned {
+            rows: u64::try_from(before - state.events.len()).unwrap(),
+            next: None,
         })
-    }
-
-    async fn save(&self, lease: &Lease, position: Position) -> Result<Owned, StoreError> {
-        let mut state = self.up()?;
-        if state.cursor_token != lease.token {
-            return Ok(Owned::No);
-        }
-        assert!(position >= state.cursor, "OB-2: the cursor moved back");
-        (state.cursor, state.attempts, state.retry_at) = (position, 0, None);
-        state.last_error = None;
-        state.saves.push(position);
-        Ok(Owned::Yes)
-    }
-
-    async fn save_failure(&self, lease: &Lease, failure: &Failure) -> Result<Owned, StoreError> {
-        let mut state = self.up()?;
-        if state.cursor_token != lease.token {
-            return Ok(Owned::No);
-        }
-        state.cursor = failure.up_to.unwrap_or(state.cursor);
-        state.attempts = failure.attempts;
-        state.retry_at = Some(Instant::now() + failure.retry_in);
-        state.last_error = Some(failure.error.clone());
-        Ok(Owned::Yes)
     }
 }
 
@@ -306,6 +440,7 @@ pub(crate) fn settings() -> SinkSettings {
         },
         retry: RetrySettings::default(),
         delivery_timeout: Duration::from_secs(60),
+        poison: PoisonSettings::default(),
     }
 }
 
@@ -327,6 +462,11 @@ impl Worker {
             shutdown_timeout: Duration::from_secs(10),
             poll_max_interval: Duration::from_millis(250),
             cursor_idle_save: Duration::from_secs(30),
+            roles: Roles {
+                sinks: true,
+                retention: false,
+            },
+            retention: RetentionSettings::default(),
         };
         let stop = CancellationToken::new();
         let sinks = vec![(sink, Box::new(to.clone()) as Box<dyn Connector>)];

@@ -1,0 +1,79 @@
+//! What one attempt says: the many answers of a sink, brought down to five.
+
+use outbox_sinks::{Batch, Delivery, ErrorKind, Refusal, SinkError, Verdict};
+
+/// The outcome of one attempt, as the loop saw it.
+pub type Attempt = Result<Delivery, SinkError>;
+
+/// What an attempt says about its events.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// Every event is durable.
+    All,
+    /// One verdict for each event.
+    Each(Vec<Verdict>),
+    /// The delivery failed, and nobody can say which event is to blame.
+    Failed(SinkError),
+    /// The destination is out: nothing is known against any event.
+    Out(SinkError),
+    /// Somebody newer owns the destination.
+    Fenced(SinkError),
+}
+
+/// Judges an attempt at `batch`. What belongs together stays together in a frozen
+/// range: it is settled as a whole, or it failed as a whole.
+pub(super) fn judge(batch: &Batch, attempt: Attempt, frozen: bool) -> Judged {
+    match attempt {
+        Ok(Delivery::All) => Judged::All,
+        Ok(Delivery::Each(verdicts)) if verdicts.len() != batch.len() => {
+            Judged::Failed(SinkError::failed(format!(
+                "the sink gave {} verdicts for {} events",
+                verdicts.len(),
+                batch.len()
+            )))
+        }
+        Ok(Delivery::Each(verdicts)) => match summary(&verdicts) {
+            Some(error) if error.kind() == ErrorKind::Unavailable && (frozen || alone(batch)) => {
+                Judged::Out(error)
+            }
+            Some(error) if frozen && !alone(batch) => Judged::Failed(error),
+            Some(_) | None => Judged::Each(verdicts),
+        },
+        Err(error) => match error.kind() {
+            ErrorKind::Fenced => Judged::Fenced(error),
+            ErrorKind::Failed => Judged::Failed(error),
+            ErrorKind::Unavailable | ErrorKind::Misconfigured => Judged::Out(error),
+        },
+    }
+}
+
+fn alone(batch: &Batch) -> bool {
+    batch.len() == 1
+}
+
+/// One error for the open events, if there are any: the first refusal speaks for all of
+/// them.
+pub(super) fn summary(verdicts: &[Verdict]) -> Option<SinkError> {
+    let refusals: Vec<&Refusal> = verdicts.iter().filter_map(refused).collect();
+    if let Some(first) = refusals.first() {
+        let count = refusals.len();
+        return Some(SinkError::failed(match count {
+            1 => format!("an event was refused: {first}"),
+            _ => format!("{count} events were refused; the first: {first}"),
+        }));
+    }
+    let unconfirmed = |verdict: &&Verdict| matches!(verdict, Verdict::Unconfirmed);
+    match verdicts.iter().filter(unconfirmed).count() {
+        0 => None,
+        count => Some(SinkError::unavailable(format!(
+            "{count} events are not confirmed"
+        ))),
+    }
+}
+
+pub(super) fn refused(verdict: &Verdict) -> Option<&Refusal> {
+    match verdict {
+        Verdict::Refused(refusal) => Some(refusal),
+        Verdict::Delivered | Verdict::Undeliverable(_) | Verdict::Unconfirmed => None,
+    }
+}

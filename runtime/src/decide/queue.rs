@@ -1,0 +1,135 @@
+//! The open events of the batch in hand, in pieces and in order.
+//!
+//! Guards OB-4: pieces are worked off from the front, halves and rests go back to the
+//! front, and nothing changes the order.
+
+use std::borrow::Cow;
+use std::collections::{HashSet, VecDeque};
+
+use outbox::{Event, Position};
+use outbox_sinks::Batch;
+
+/// How many keys are looked at for a neighbour.
+const MAX_NEIGHBOURS: usize = 64;
+
+/// Pieces of what is not settled yet.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pieces: VecDeque<Batch>,
+    /// Where the cursor may move once nothing is open.
+    end: Position,
+}
+
+impl Queue {
+    pub(super) fn new(batch: Batch, end: Position) -> Self {
+        Self {
+            pieces: VecDeque::from([batch]),
+            end,
+        }
+    }
+
+    pub(super) fn front(&self) -> Option<&Batch> {
+        self.pieces.front()
+    }
+
+    pub(super) fn first(&self) -> Option<&Event> {
+        self.front().map(Batch::first)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Batch> {
+        self.pieces.pop_front()
+    }
+
+    pub(super) fn push(&mut self, piece: Batch) {
+        self.pieces.push_front(piece);
+    }
+
+    /// Puts more behind what is there.
+    pub(super) fn extend(&mut self, more: Option<Batch>, end: Position) {
+        self.pieces.extend(more);
+        self.end = end;
+    }
+
+    /// How far the cursor may move, now that everything up to `settled` is settled.
+    pub(super) fn settled(&self, settled: Position) -> Position {
+        if self.pieces.is_empty() {
+            self.end
+        } else {
+            settled
+        }
+    }
+
+    /// Cuts the front piece in half. A single event stays as it is.
+    pub(super) fn halve(&mut self) {
+        let Some(piece) = self.pop() else { return };
+        match piece.halves() {
+            Some((left, right)) => {
+                self.push(right);
+                self.push(left);
+            }
+            None => self.push(piece),
+        }
+    }
+
+    /// Makes the first event a piece of its own.
+    pub(super) fn single_out(&mut self) {
+        let Some(piece) = self.pop() else { return };
+        let rest = piece.slice(1..piece.len());
+        if let Some(rest) = rest {
+            self.push(rest);
+        }
+        if let Some(first) = piece.slice(0..1) {
+            self.push(first);
+        }
+    }
+
+    /// The event at this position as a batch apart, if it is here.
+    pub(super) fn probe(&self, position: Position) -> Option<Batch> {
+        self.pieces.iter().find_map(|piece| {
+            let at = index(piece, position)?;
+            piece.slice(at..at + 1).map(Batch::apart)
+        })
+    }
+
+    /// Takes the event at this position out: it was delivered ahead of its turn.
+    pub(super) fn remove(&mut self, position: Position) {
+        let pieces = std::mem::take(&mut self.pieces);
+        for piece in pieces {
+            match index(&piece, position) {
+                Some(at) => {
+                    self.pieces.extend(piece.slice(0..at));
+                    self.pieces.extend(piece.slice(at + 1..piece.len()));
+                }
+                None => self.pieces.push_back(piece),
+            }
+        }
+    }
+
+    /// The events after the first one that may be delivered ahead of it: of each other
+    /// key the first one.
+    pub(super) fn neighbours<'e>(
+        &'e self,
+        key: impl Fn(&'e Event) -> Cow<'e, str>,
+    ) -> Vec<Position> {
+        let mut events = self.events();
+        let Some(first) = events.next() else {
+            return Vec::new();
+        };
+        let mut seen = HashSet::from([key(first)]);
+        let others = events.filter(|event| seen.insert(key(event)));
+        others.map(Event::position).take(MAX_NEIGHBOURS).collect()
+    }
+
+    /// The event right after the first one.
+    pub(super) fn successor(&self) -> Option<Position> {
+        self.events().nth(1).map(Event::position)
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.pieces.iter().flatten()
+    }
+}
+
+fn index(piece: &Batch, position: Position) -> Option<usize> {
+    piece.binary_search_by_key(&position, Event::position).ok()
+}

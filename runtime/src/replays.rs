@@ -1,0 +1,142 @@
+//! Delivering dead letters again, apart from the live flow.
+//!
+//! Replays and live batches take turns; a replay that fails delays no live event, and
+//! the cursor's position is never touched (H1).
+
+use std::time::Duration;
+
+use outbox::{Replay, ReplayOutcome};
+use outbox_sinks::{Batch, SinkError};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::decide::{Backoff, Next, Replayed, pause, replayed};
+use crate::hold::Ended;
+use crate::store::Store;
+use crate::tenure::{Tenure, describe};
+
+/// How many replays make a batch.
+const MAX_REPLAYS: u32 = 100;
+
+/// The replays that were ordered.
+#[derive(Debug, Default)]
+pub(crate) struct Replays {
+    /// When to deliver the next ones, if there are any.
+    due_at: Option<Instant>,
+    /// Whether live events had their turn.
+    has_turn: bool,
+    /// Whether to try them one by one: a batch of them failed.
+    one_by_one: bool,
+    /// Whether one of them may be what killed the last holder.
+    beware: bool,
+    /// Failed attempts in a row.
+    attempts: u32,
+}
+
+impl Replays {
+    /// Takes note of whether any are ordered.
+    pub(crate) fn ordered(&mut self, any: bool) {
+        self.due_at = any.then(Instant::now);
+    }
+
+    /// From here on each one is given up before it is tried: if it kills the process,
+    /// the next holder does not try it again.
+    pub(crate) const fn beware(&mut self) {
+        self.beware = true;
+    }
+
+    pub(crate) const fn due_at(&self) -> Option<Instant> {
+        self.due_at
+    }
+
+    /// Whether the next turn is theirs, if they are due.
+    pub(crate) const fn has_turn(&self) -> bool {
+        self.has_turn
+    }
+
+    /// Takes note that live events had their turn.
+    pub(crate) const fn live_had_turn(&mut self) {
+        self.has_turn = true;
+    }
+
+    const fn limit(&self) -> u32 {
+        if self.one_by_one || self.beware {
+            1
+        } else {
+            MAX_REPLAYS
+        }
+    }
+}
+
+impl<S: Store> Tenure<'_, S> {
+    /// Delivers the next replays, or finds that there are none left.
+    pub(crate) async fn replay(&mut self) -> Result<(), Ended> {
+        self.replays.has_turn = false;
+        let (store, sink, limit) = (self.hold.store, self.hold.sink, self.replays.limit());
+        let waiting = self.hold.ask(|| store.replays(sink, limit)).await?;
+        let events: Vec<_> = waiting.iter().map(|replay| replay.event.clone()).collect();
+        let Some(batch) = Batch::new(events).map(Batch::apart) else {
+            self.replays.due_at = None;
+            self.replays.one_by_one = false;
+            return Ok(());
+        };
+        if self.replays.beware {
+            self.write_outcomes(&given_up(&waiting)).await?;
+        }
+        let Replayed {
+            outcomes,
+            one_by_one,
+            next,
+        } = match self.attempt(&batch).await? {
+            Ok(attempt) => replayed(&waiting, &batch, attempt),
+            Err(error) => Replayed {
+                outcomes: Vec::new(),
+                one_by_one: false,
+                next: Next::BackOff(error),
+            },
+        };
+        self.replays.one_by_one |= one_by_one;
+        if !outcomes.is_empty() {
+            self.write_outcomes(&outcomes).await?;
+            info!(sink, replays = outcomes.len(), "dead letters replayed");
+        }
+        match next {
+            Next::Go => self.replays.attempts = 0,
+            Next::BackOff(error) => self.back_off_replays(&error),
+            Next::GiveUp(error) => return Err(Ended::Fenced(error)),
+        }
+        Ok(())
+    }
+
+    fn back_off_replays(&mut self, error: &SinkError) {
+        self.replays.attempts = self.replays.attempts.saturating_add(1);
+        let retry_in: Duration = pause(
+            &self.of.sink.retry,
+            &Backoff {
+                attempts: self.replays.attempts,
+                kind: error.kind(),
+                retry_after: error.retry_after(),
+                jitter: fastrand::f64(),
+            },
+        );
+        let (sink, error) = (self.hold.sink, describe(error));
+        warn!(sink, error, ?retry_in, "replays failed, backing off");
+        self.replays.due_at = Some(Instant::now() + retry_in);
+    }
+
+    async fn write_outcomes(&mut self, outcomes: &[(i64, ReplayOutcome)]) -> Result<(), Ended> {
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
+        let writing = || store.settle_replays(sink, lease, outcomes);
+        self.hold.write(self.history, writing).await
+    }
+}
+
+/// What stands if the process dies in the attempt.
+fn given_up(replays: &[Replay]) -> Vec<(i64, ReplayOutcome)> {
+    let outcome = ReplayOutcome::Refused {
+        code: "CRASHED".to_owned(),
+        error: "the process died while this replay was in hand".to_owned(),
+    };
+    let given_up = replays.iter().map(|replay| (replay.id, outcome.clone()));
+    given_up.collect()
+}

@@ -1,0 +1,84 @@
+//! Deleting what every cursor has passed, in small steps and one worker at a time.
+//!
+//! What may go is decided by the store, in the statement that deletes it: nothing that
+//! a sink still needs can go, whatever happens here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outbox::{Position, RETENTION_LEASE};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::keeper::Keeper;
+use crate::outage::{News, Outage};
+use crate::settings::WorkerSettings;
+use crate::store::{Store, StoreError};
+
+/// How many statements make a pass at most.
+pub const MAX_STATEMENTS: u32 = 20;
+/// The pause between two statements, so that a pass disturbs nobody.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Makes a pass at every interval for which the lease can be had, until a stop.
+pub(crate) async fn retain<S: Store>(
+    store: Arc<S>,
+    worker: Arc<WorkerSettings>,
+    stop: CancellationToken,
+) {
+    let mut outage = Outage::default();
+    while !stop.is_cancelled() {
+        match pass_under_lease(&store, &worker, &stop).await {
+            Ok(Some(0)) => debug!("retention: nothing to delete"),
+            Ok(Some(rows)) => info!(rows, "retention: deleted what every sink has"),
+            Ok(None) => debug!("retention: another worker does it"),
+            Err(error) => {
+                let reason = error.to_string();
+                if outage.failed(&reason) != News::Same {
+                    warn!(error = reason, "retention: can't delete");
+                }
+            }
+        }
+        stop.run_until_cancelled(sleep(worker.retention.interval))
+            .await;
+    }
+}
+
+/// One pass under the lease; `None` if somebody else holds that.
+async fn pass_under_lease<S: Store>(
+    store: &Arc<S>,
+    worker: &WorkerSettings,
+    stop: &CancellationToken,
+) -> Result<Option<u64>, StoreError> {
+    let (asked_at, ttl) = (Instant::now(), worker.lease_ttl);
+    let Some(lease) = store.acquire(RETENTION_LEASE, &worker.holder, ttl).await? else {
+        return Ok(None);
+    };
+    let keeper = Keeper::start(Arc::clone(store), lease.clone(), ttl, asked_at);
+    let rows = tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(0),
+        () = keeper.lost() => Ok(0),
+        rows = pass(&**store, worker.retention.min_age) => rows,
+    };
+    drop(keeper);
+    store.release(&lease).await?;
+    rows.map(Some)
+}
+
+/// One pass: returns how many rows it deleted.
+///
+/// # Errors
+/// The store's: the rows that were deleted before stay deleted.
+pub async fn pass<S: Store>(store: &S, min_age: Duration) -> Result<u64, StoreError> {
+    let (mut rows, mut after) = (0, Position::BEGINNING);
+    for _ in 0..MAX_STATEMENTS {
+        let pruned = store.prune(min_age, after).await?;
+        rows += pruned.rows;
+        let Some(next) = pruned.next else { break };
+        after = next;
+        sleep(PAUSE).await;
+    }
+    Ok(rows)
+}
