@@ -220,6 +220,8 @@ create table leases (
     name text primary key,
     holder text,
     token bigint not null,
+    -- Whether the holder took it from one that had let it run out.
+    abandoned boolean not null default false,
     acquired_at timestamptz not null,
     renewed_at timestamptz not null,
     expires_at timestamptz not null
@@ -234,7 +236,8 @@ create table outbox_workers (
 ) with (fillfactor = 50);
 
 -- Events that a destination would not take, with a copy of their own: retention
--- may take the original. The payload is the text as it would have been sent.
+-- may take the original. The payload is the text as it would have been sent, unless
+-- `damage` says why no text could hold it: then it is for people to read.
 create table outbox_dead_letters (
     id bigint generated always as identity primary key,
     sink text not null,
@@ -243,6 +246,7 @@ create table outbox_dead_letters (
     event_id text not null,
     topic text not null,
     payload text not null,
+    damage text,
     code text not null,
     error text not null,
     attempts integer not null,

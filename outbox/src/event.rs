@@ -13,6 +13,8 @@ use bytestring::ByteString;
 use crate::Position;
 use crate::envelope::{Envelope, Field};
 
+const NOT_TEXT: &str = "the payload is not UTF-8 text";
+
 /// One committed event of the outbox.
 ///
 /// A payload that is not the JSON object it should be still makes an event, so
@@ -67,7 +69,7 @@ impl Event {
                 position,
                 topic,
                 payload: String::from_utf8_lossy(payload).into_owned().into(),
-                envelope: Envelope::defective("the payload is not UTF-8 text"),
+                envelope: Envelope::defective(NOT_TEXT),
                 replay: 0,
             },
         }
@@ -156,6 +158,23 @@ impl Event {
     #[must_use]
     pub fn defect(&self) -> Option<&str> {
         self.envelope.defect.as_deref()
+    }
+
+    /// Why a copy of the payload as a Postgres text is not the payload, if it is not.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn damage(&self) -> Option<&str> {
+        let altered = self.payload.contains('\0') || self.defect() == Some(NOT_TEXT);
+        self.defect().filter(|_| altered)
+    }
+
+    /// The event that such a copy was made of: it can't be sent, whatever the copy
+    /// looks like.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn with_damage(mut self, damage: Option<String>) -> Self {
+        if let Some(damage) = damage {
+            self.envelope.defect = Some(damage.into());
+        }
+        self
     }
 
     /// The same event in memory of its own, which keeps no page alive.

@@ -2,7 +2,8 @@
 //!
 //! A publisher may call the publishing functions, which act with their owner's
 //! rights: it can't touch the table, so it can't forge a position or skip a rule.
-//! A worker may read events and keep cursors and leases; it can't publish.
+//! A worker may read events and keep cursors, leases and dead letters; it can neither
+//! publish nor delete an event.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -21,8 +22,11 @@ to {role};
 
 const WORKER: &str = "\
 grant usage on schema {schema} to {role};
-grant select on {schema}.outbox, {schema}.outbox_migrations to {role};
-grant select, insert, update on {schema}.outbox_cursors, {schema}.leases to {role};
+grant select on {schema}.outbox, {schema}.outbox_migrations, {schema}.outbox_operations to {role};
+grant select, insert, update on
+    {schema}.outbox_cursors, {schema}.leases, {schema}.outbox_dead_letters
+to {role};
+grant select, insert, update, delete on {schema}.outbox_workers to {role};
 grant execute on function {schema}.compute_now() to {role};
 ";
 

@@ -15,6 +15,8 @@ pub struct Head {
     pub horizon: Txid,
     /// The last event below the horizon.
     pub newest: Option<Position>,
+    /// The last operator's command; zero if there was none. Commands appear in order.
+    pub operation: i64,
 }
 
 impl Head {
@@ -32,7 +34,8 @@ impl Database {
     /// [`DatabaseError`].
     pub async fn head(&self) -> Result<Head, DatabaseError> {
         let sql = self.schema().sql(
-            "select pg_snapshot_xmin(pg_current_snapshot()), newest.txid, newest.seq
+            "select pg_snapshot_xmin(pg_current_snapshot()), newest.txid, newest.seq,
+                 coalesce((select max(id) from {schema}.outbox_operations), 0)
              from (values (1)) as always
              left join lateral (
                  select txid, seq from {schema}.outbox
@@ -41,12 +44,16 @@ impl Database {
              ) as newest on true",
         );
         let mut checkout = self.checkout().await?;
-        let (horizon, txid, seq): (Txid, Option<Txid>, Option<i64>) = self
+        let (horizon, txid, seq, operation): (Txid, Option<Txid>, Option<i64>, i64) = self
             .within(sqlx::query_as(sql).fetch_one(&mut *checkout))
             .await
             .map_err(|error| error.while_doing("look at the outbox's head"))?;
         checkout.release();
         let newest = txid.zip(seq).map(|(txid, seq)| Position { txid, seq });
-        Ok(Head { horizon, newest })
+        Ok(Head {
+            horizon,
+            newest,
+            operation,
+        })
     }
 }

@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+use sqlx::postgres::PgQueryResult;
 use sqlx::postgres::types::PgInterval;
 
 use super::cursor::consumer;
 use super::database::Database;
 use super::error::DatabaseError;
+use super::settlement::Owned;
 
 /// A lease that was taken. Whether it is still held, only the database knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub struct LeaseHolder {
 }
 
 /// What the names of the leases of sinks begin with.
-const SINK_LEASE: &str = "singleton:outbox-dispatch:";
+pub(super) const SINK_LEASE: &str = "singleton:outbox-dispatch:";
 
 /// The name of the lease under which rows of the outbox are deleted.
 pub const RETENTION_LEASE: &str = "singleton:outbox-retention";
@@ -68,6 +70,8 @@ impl Database {
         // A worker in waiting asks every second: the look before the insert keeps
         // that free of row locks, and so of transaction ids. A row that was lost or
         // restored from a backup does not know the last token, but the cursor does.
+        // That a holder let it run out is kept until the next one renews it: an answer
+        // that was lost and asked for again says so too.
         let sql = self.schema().sql(
             "insert into {schema}.leases as lease
                  (name, holder, token, acquired_at, renewed_at, expires_at)
@@ -83,13 +87,15 @@ impl Database {
              on conflict (name) do update set
                  holder = excluded.holder,
                  token = greatest(lease.token + 1, excluded.token),
+                 abandoned = lease.holder is not null
+                     and (lease.abandoned or lease.holder <> excluded.holder),
                  acquired_at = excluded.acquired_at,
                  renewed_at = excluded.renewed_at,
                  expires_at = excluded.expires_at
              where lease.holder is null
                  or lease.holder = excluded.holder
                  or lease.expires_at <= {schema}.compute_now()
-             returning token",
+             returning token, abandoned",
         );
         let query = sqlx::query_as(sql)
             .bind(name)
@@ -97,27 +103,29 @@ impl Database {
             .bind(interval(ttl))
             .bind(name.strip_prefix(SINK_LEASE).map(consumer));
         let mut checkout = self.checkout_for_lease().await?;
-        let row: Option<(i64,)> = self
+        let row: Option<(i64, bool)> = self
             .within(query.fetch_optional(&mut *checkout))
             .await
             .map_err(|error| error.while_doing("acquire a lease"))?;
         checkout.release();
-        Ok(row.map(|(token,)| Lease {
+        Ok(row.map(|(token, abandoned)| Lease {
             name: name.to_owned(),
             holder: holder.to_owned(),
             token,
+            abandoned,
         }))
     }
 
-    /// Extends a lease. `false` if somebody else has taken it, or it was
-    /// released; one that expired and was not taken is extended.
+    /// Extends a lease, unless somebody else has taken it or it was released. One that
+    /// expired and was not taken is extended.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub async fn renew_lease(&self, lease: &Lease, ttl: Duration) -> Result<bool, DatabaseError> {
+    pub async fn renew_lease(&self, lease: &Lease, ttl: Duration) -> Result<Owned, DatabaseError> {
         let sql = self.schema().sql(
             "update {schema}.leases
-             set renewed_at = {schema}.compute_now(), expires_at = {schema}.compute_now() + $4
+             set renewed_at = {schema}.compute_now(), expires_at = {schema}.compute_now() + $4,
+                 abandoned = false
              where name = $1 and holder = $2 and token = $3",
         );
         let query = sqlx::query(sql)
@@ -131,7 +139,7 @@ impl Database {
             .await
             .map_err(|error| error.while_doing("renew a lease"))?;
         checkout.release();
-        Ok(done.rows_affected() == 1)
+        Ok(Owned::if_changed(&done))
     }
 
     /// Gives a lease back, so that another may take it at once. Does nothing if
@@ -182,6 +190,16 @@ impl Database {
                 token,
             });
         Ok(holders.collect())
+    }
+}
+
+impl Owned {
+    /// A write that met its conditions changed a row.
+    pub(super) fn if_changed(done: &PgQueryResult) -> Self {
+        match done.rows_affected() {
+            0 => Self::No,
+            _ => Self::Yes,
+        }
     }
 }
 

@@ -21,10 +21,17 @@ mod pace;
 mod page;
 mod reader;
 
-mod cursor;
 mod lease;
 mod settlement;
+
+mod cursor;
+mod dead_letters;
+mod settle;
+mod text;
+
+mod prune;
 mod status;
+mod workers;
 
 pub use connect::ConnectSettings;
 pub use database::Database;

@@ -3,12 +3,13 @@
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
-use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueRef};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::Txid;
 
 const XID8: Oid = Oid(5069);
+const XID8_ARRAY: Oid = Oid(271);
 
 impl Type<Postgres> for Txid {
     fn type_info() -> PgTypeInfo {
@@ -17,6 +18,12 @@ impl Type<Postgres> for Txid {
 
     fn compatible(other: &PgTypeInfo) -> bool {
         other.oid() == Some(XID8)
+    }
+}
+
+impl PgHasArrayType for Txid {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(XID8_ARRAY)
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use outbox::{Database, DatabaseError, Fence, Filter, PageRequest, Position, sink_lease};
+use outbox::{
+    Cursor, Database, DatabaseError, Filter, Lease, Mark, Member, Owned, PageRequest, Position,
+    Pruned, Replay, ReplayOutcome, Settlement,
+};
 
-use super::{Claim, Failure, Head, Lease, Owned, Page, PageEnd, Range, Reader, Store, StoreError};
+use super::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 use crate::settings::Start;
 
 impl Store for Database {
@@ -17,10 +20,15 @@ impl Store for Database {
     async fn head(&self) -> Result<Head, StoreError> {
         // Asked first: a head that is tagged too old is passed over, which is harmless.
         let history = self.losses();
-        let outbox::Head { horizon, newest } = self.head().await?;
+        let outbox::Head {
+            horizon,
+            newest,
+            operation,
+        } = self.head().await?;
         Ok(Head {
             horizon,
             newest,
+            operation,
             history,
         })
     }
@@ -31,73 +39,79 @@ impl Store for Database {
 
     async fn acquire(
         &self,
-        sink: &str,
+        name: &str,
         holder: &str,
         ttl: Duration,
     ) -> Result<Option<Lease>, StoreError> {
-        let taken = self.acquire_lease(&sink_lease(sink), holder, ttl).await?;
-        Ok(taken.map(|outbox::Lease { holder, token, .. }| Lease {
-            sink: sink.to_owned(),
-            holder,
-            token,
-        }))
+        Ok(self.acquire_lease(name, holder, ttl).await?)
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Owned, StoreError> {
-        Ok(if self.renew_lease(&row(lease), ttl).await? {
-            Owned::Yes
-        } else {
-            Owned::No
-        })
+        Ok(self.renew_lease(lease, ttl).await?)
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
-        Ok(self.release_lease(&row(lease)).await?)
+        Ok(self.release_lease(lease).await?)
     }
 
-    async fn claim(&self, lease: &Lease, start: Start) -> Result<Claim, StoreError> {
+    async fn claim(
+        &self,
+        sink: &str,
+        lease: &Lease,
+        start: Start,
+    ) -> Result<Option<Cursor>, StoreError> {
         let start = match start {
             Start::Beginning => Position::BEGINNING,
             Start::Head => self.head().await?.end(),
         };
-        let claimed = self.claim_cursor(&lease.sink, &row(lease), start).await?;
-        Ok(match claimed {
-            Fence::Fenced => Claim::Fenced,
-            Fence::Held(cursor) => Claim::Claimed {
-                position: cursor.position,
-                foreign: cursor.foreign,
-                attempts: cursor.attempts,
-                retry_in: cursor.retry_in.unwrap_or_default(),
-            },
-        })
+        Ok(self.claim(sink, lease, start).await?)
     }
 
-    async fn save(&self, lease: &Lease, position: Position) -> Result<Owned, StoreError> {
-        Ok(self
-            .save_cursor(&lease.sink, &row(lease), position)
-            .await?
-            .into())
+    async fn settle(
+        &self,
+        sink: &str,
+        lease: &Lease,
+        settlement: &Settlement,
+    ) -> Result<Owned, StoreError> {
+        Ok(self.settle(sink, lease, settlement).await?)
     }
 
-    async fn save_failure(&self, lease: &Lease, failure: &Failure) -> Result<Owned, StoreError> {
-        let Failure {
-            up_to,
-            attempts,
-            retry_in,
-            kind,
-            ref error,
-        } = *failure;
-        let failure = outbox::Failure {
-            up_to,
-            attempts,
-            retry_in,
-            kind,
-            error,
-        };
-        Ok(self
-            .save_failure(&lease.sink, &row(lease), failure)
-            .await?
-            .into())
+    async fn mark(&self, sink: &str, lease: &Lease, mark: &Mark) -> Result<Owned, StoreError> {
+        Ok(self.mark(sink, lease, mark).await?)
+    }
+
+    async fn recent_dead_letters(&self, sink: &str, window: Duration) -> Result<u32, StoreError> {
+        Ok(self.recent_dead_letters(sink, window).await?)
+    }
+
+    async fn replays(&self, sink: &str, limit: u32) -> Result<Vec<Replay>, StoreError> {
+        Ok(self.replays(sink, limit).await?)
+    }
+
+    async fn settle_replays(
+        &self,
+        sink: &str,
+        lease: &Lease,
+        outcomes: &[(i64, ReplayOutcome)],
+    ) -> Result<Owned, StoreError> {
+        Ok(self.settle_replays(sink, lease, outcomes).await?)
+    }
+
+    async fn census(
+        &self,
+        holder: &str,
+        sinks: &[String],
+        ttl: Duration,
+    ) -> Result<Vec<Member>, StoreError> {
+        Ok(self.census(holder, sinks, ttl).await?)
+    }
+
+    async fn leave(&self, holder: &str) -> Result<(), StoreError> {
+        Ok(self.leave(holder).await?)
+    }
+
+    async fn prune(&self, min_age: Duration, after: Position) -> Result<Pruned, StoreError> {
+        Ok(self.prune(min_age, after).await?)
     }
 }
 
@@ -129,26 +143,8 @@ impl Reader for outbox::Reader {
     }
 }
 
-impl From<Fence> for Owned {
-    fn from(fence: Fence) -> Self {
-        match fence {
-            Fence::Held(()) => Self::Yes,
-            Fence::Fenced => Self::No,
-        }
-    }
-}
-
 impl From<DatabaseError> for StoreError {
     fn from(error: DatabaseError) -> Self {
         Self::new(error)
-    }
-}
-
-/// The lease as its row has it.
-fn row(lease: &Lease) -> outbox::Lease {
-    outbox::Lease {
-        name: sink_lease(&lease.sink),
-        holder: lease.holder.clone(),
-        token: lease.token,
     }
 }

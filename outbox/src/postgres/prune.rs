@@ -1,0 +1,84 @@
+//! Deleting what is done with.
+//!
+//! A row goes once every cursor of the outbox has passed it and it is old enough. Age
+//! alone never decides: `created_at` is when a row was written, and the transaction may
+//! have committed a moment ago. Where positions can't be trusted nothing goes: with no
+//! cursor at all, with one from another cluster or above the horizon, or with events
+//! that came with a dump.
+
+use std::time::Duration;
+
+use super::database::Database;
+use super::error::DatabaseError;
+use super::lease::interval;
+use super::settlement::Pruned;
+use crate::{Position, Txid};
+
+/// How many rows one statement looks at.
+const ROWS: i64 = 5_000;
+
+/// Deletes by the place in the table that the walk has just seen: whatever the planner
+/// believes of the table, no join can make it look at other rows.
+const PRUNE: &str = "\
+with passed as (
+    select txid, seq from {schema}.outbox_cursors where stream = 'outbox'
+    union all
+    select seek_txid, seek_seq from {schema}.outbox_cursors
+    where stream = 'outbox' and seek_txid is not null
+    order by txid, seq limit 1
+), walked as materialized (
+    select event.place, event.txid, event.seq,
+        not isfinite(event.created_at)
+            or event.created_at < {schema}.compute_now() - $3 as old
+    from passed
+    cross join lateral (
+        select ctid as place, txid, seq, created_at from {schema}.outbox
+        where (txid, seq) > ($1, $2) and txid >= $1
+            and (txid, seq) <= (passed.txid, passed.seq) and txid <= passed.txid
+        order by txid, seq limit $4
+    ) as event
+    where not exists (
+        select from {schema}.outbox_cursors
+        where stream = 'outbox' and (
+            system_identifier <> (pg_control_system()).system_identifier
+            or txid >= pg_snapshot_xmin(pg_current_snapshot())
+        )
+    ) and not exists (
+        select from {schema}.outbox where txid >= pg_snapshot_xmax(pg_current_snapshot())
+    )
+), deleted as (
+    delete from {schema}.outbox
+    where ctid = any (array(select place from walked where old))
+    returning txid
+)
+select (select count(*) from deleted), (select count(*) from walked), last.txid, last.seq
+from (values (1)) as always
+left join lateral (
+    select txid, seq from walked order by txid desc, seq desc limit 1
+) as last on true";
+
+impl Database {
+    /// Deletes what every cursor has passed and what is older than `min_age`, among the
+    /// next 5,000 rows after `after`.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub async fn prune(&self, min_age: Duration, after: Position) -> Result<Pruned, DatabaseError> {
+        let query = sqlx::query_as(self.schema().sql(PRUNE))
+            .bind(after.txid)
+            .bind(after.seq)
+            .bind(interval(min_age))
+            .bind(ROWS);
+        let mut checkout = self.checkout().await?;
+        let (deleted, walked, txid, seq): (i64, i64, Option<Txid>, Option<i64>) = self
+            .within(query.fetch_one(&mut *checkout))
+            .await
+            .map_err(|error| error.while_doing("delete events that are done with"))?;
+        checkout.release();
+        let last = txid.zip(seq).map(|(txid, seq)| Position { txid, seq });
+        Ok(Pruned {
+            rows: u64::try_from(deleted).unwrap_or(0),
+            next: last.filter(|_| walked == ROWS && deleted > 0),
+        })
+    }
+}
