@@ -36,6 +36,8 @@ pub struct Obedience {
     pub holder: Option<String>,
     /// The last order that its cursor's owner took note of.
     pub operation: i64,
+    /// Whether a seek is still to be carried out.
+    pub seeking: bool,
 }
 
 /// Adds a row to the record and returns its id.
@@ -98,7 +100,7 @@ impl Database {
     /// [`DatabaseError`].
     pub async fn obedience(&self, sink: &str) -> Result<Option<Obedience>, DatabaseError> {
         let sql = self.schema().sql(
-            "select lease.holder, kept.obeyed
+            "select lease.holder, kept.obeyed, kept.seek_txid is not null
              from {schema}.outbox_cursors as kept
              left join {schema}.leases as lease
                  on lease.name = $2 and lease.expires_at > {schema}.compute_now()
@@ -108,11 +110,15 @@ impl Database {
             .bind(consumer(sink))
             .bind(sink_lease(sink));
         let mut checkout = self.checkout().await?;
-        let row: Option<(Option<String>, i64)> = self
+        let row: Option<(Option<String>, i64, bool)> = self
             .within(query.fetch_optional(&mut *checkout))
             .await
             .map_err(|error| error.while_doing("look at a cursor"))?;
         checkout.release();
-        Ok(row.map(|(holder, operation)| Obedience { holder, operation }))
+        Ok(row.map(|(holder, operation, seeking)| Obedience {
+            holder,
+            operation,
+            seeking,
+        }))
     }
 }

@@ -60,9 +60,8 @@ async fn forget(
             return Ok(unchanged);
         }
     };
-    let sql = schema.sql(
-        "delete from {schema}.outbox_cursors where stream = 'outbox' and consumer = $1",
-    );
+    let sql =
+        schema.sql("delete from {schema}.outbox_cursors where stream = 'outbox' and consumer = $1");
     sqlx::query(sql)
         .bind(consumer(sink))
         .execute(&mut *transaction)
@@ -76,11 +75,7 @@ async fn forget(
 
 /// The cursor, if nobody holds the sink. The cursor is locked first: a worker that takes
 /// the lease after we have looked waits for us before it claims the cursor.
-async fn look(
-    connection: &mut PgConnection,
-    schema: &Schema,
-    sink: &str,
-) -> Answer<Forgotten> {
+async fn look(connection: &mut PgConnection, schema: &Schema, sink: &str) -> Answer<Forgotten> {
     let sql = schema.sql(
         "select txid, seq from {schema}.outbox_cursors
          where stream = 'outbox' and consumer = $1 for update",

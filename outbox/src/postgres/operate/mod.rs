@@ -49,7 +49,9 @@ pub enum OperateError {
         end: Position,
     },
     /// A worker is at it.
-    #[error("held by a running worker: {0}; stop it first, or take the sink out of its configuration")]
+    #[error(
+        "held by a running worker: {0}; stop it first, or take the sink out of its configuration"
+    )]
     Held(String),
 }
 

@@ -126,11 +126,7 @@ impl Database {
     }
 
     /// What a sink has passed. `None` without a cursor.
-    async fn passed(
-        &self,
-        sink: &str,
-        letters: &[Event],
-    ) -> Result<Option<Passed>, DatabaseError> {
+    async fn passed(&self, sink: &str, letters: &[Event]) -> Result<Option<Passed>, DatabaseError> {
         let first = letters.first().map_or(Position::BEGINNING, Event::position);
         let mut checkout = self.checkout().await?;
         let passed = self

@@ -11,7 +11,7 @@ use super::audit::record;
 use crate::postgres::cursor::consumer;
 use crate::postgres::database::Database;
 use crate::postgres::schema::Schema;
-use crate::postgres::status::{Pause, pause_of};
+use crate::postgres::status::{Pause, pause as pause_of};
 
 /// What became of a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,12 +132,9 @@ async fn resume(
     by: &str,
 ) -> Result<Option<Resumed>, sqlx::Error> {
     let mut transaction = connection.begin().await?;
-    let (pause, waits) = match look(&mut transaction, schema, sink).await? {
-        Some(found) => found,
-        None => {
-            transaction.rollback().await?;
-            return Ok(None);
-        }
+    let Some((pause, waits)) = look(&mut transaction, schema, sink).await? else {
+        transaction.rollback().await?;
+        return Ok(None);
     };
     if pause.is_none() && !waits {
         transaction.rollback().await?;

@@ -74,7 +74,13 @@ impl Database {
     ) -> Result<Sought, OperateError> {
         let mut checkout = self.checkout().await?;
         let sought = self
-            .within(seek(&mut checkout, self.schema(), (sink, target), by, dry_run))
+            .within(seek(
+                &mut checkout,
+                self.schema(),
+                (sink, target),
+                by,
+                dry_run,
+            ))
             .await
             .map_err(|error| error.while_doing("seek"))?;
         checkout.release();
