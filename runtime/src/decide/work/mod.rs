@@ -1,0 +1,319 @@
+//! Working off one batch: what to deliver next, and what an attempt means.
+//!
+//! Guards OB-1 (the cursor moves only up to the first open event), OB-4 (nothing of a
+//! key is tried before its predecessor is settled) and OB-6 (an event is blamed only
+//! while the destination is seen to take others: see `trial`).
+
+#[cfg(test)]
+mod tests;
+mod trial;
+
+use std::borrow::Cow;
+
+use outbox::{DeadLetter, Event, Position, Stage, Suspect};
+use outbox_sinks::{Batch, Connector, SinkError, Verdict};
+
+use super::judge::{Attempt, Judged, judge, refused, summary};
+use super::queue::Queue;
+
+/// The code of a dead letter whose sink could not say why.
+const FAILED: &str = "FAILED";
+
+/// How a sink wants its batches worked off.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// How often in a row an event must be refused alone.
+    pub poison_attempts: u32,
+    /// Whether ranges come again as they were, and are settled as a whole.
+    pub frozen: bool,
+    /// Who knows the keys.
+    pub connector: &'a dyn Connector,
+}
+
+impl<'a> Rules<'a> {
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str>
+    where
+        'a: 'e,
+    {
+        self.connector.key(event)
+    }
+}
+
+/// What the last holder left behind.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    /// Failed deliveries of this batch.
+    pub failures: u32,
+    /// The event under suspicion.
+    pub suspect: Option<Suspect>,
+    /// Whether its process died while it delivered exactly this range.
+    pub died: bool,
+}
+
+/// A batch that is being worked off.
+#[derive(Debug)]
+pub struct Work<'a> {
+    rules: Rules<'a>,
+    queue: Queue,
+    suspect: Option<Suspect>,
+    /// Failed deliveries of more than one event.
+    failures: u32,
+    /// Whether more was read already to find a neighbour.
+    extended: bool,
+    /// Whether the suspect has had its attempts, and a neighbour is looked for.
+    looking: bool,
+    /// The event that is compared with.
+    probe: Option<Position>,
+    /// The event that was refused while one after it was taken, in the same delivery.
+    witnessed: Option<Position>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Todo {
+    /// Deliver this.
+    Deliver(Task),
+    /// Nothing needs to be tried: this is decided.
+    Settle(Step),
+    /// There is nothing that could be tried before another event has appeared.
+    AwaitNeighbour,
+    /// The batch is done with.
+    Nothing,
+}
+
+/// A delivery.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// What to deliver.
+    pub batch: Batch,
+    /// Whether it must be written down first.
+    pub mark: bool,
+}
+
+/// What follows from an attempt.
+#[derive(Debug)]
+pub struct Step {
+    /// How far the cursor may move.
+    pub up_to: Option<Position>,
+    /// What goes to the dead letters.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Whether less is open than before.
+    pub progress: bool,
+    /// What the loop does then.
+    pub next: Next,
+}
+
+/// What the loop does after a step.
+#[derive(Debug)]
+pub enum Next {
+    /// Goes on at once.
+    Go,
+    /// Waits because of this, and goes on.
+    BackOff(SinkError),
+    /// Gives the lease up: somebody newer owns the destination.
+    GiveUp(SinkError),
+}
+
+impl<'a> Work<'a> {
+    /// Begins with a batch; the cursor may move to `end` once all of it is settled.
+    #[must_use]
+    pub fn new(rules: Rules<'a>, batch: Batch, end: Position, before: Before) -> Self {
+        let first = batch.first().position();
+        let suspect = before.suspect.filter(|suspect| suspect.position == first);
+        let mut work = Self {
+            rules,
+            queue: Queue::new(batch, end),
+            suspect,
+            failures: before.failures,
+            extended: false,
+            looking: false,
+            probe: None,
+            witnessed: None,
+        };
+        match (&work.suspect, before.died) {
+            (Some(_), _) => work.queue.single_out(),
+            (None, true) => work.queue.halve(),
+            (None, false) => {}
+        }
+        work.after_restart(before.died);
+        work
+    }
+
+    /// The event under suspicion, to be remembered.
+    #[must_use]
+    pub fn suspect(&self) -> Option<Suspect> {
+        self.suspect.clone()
+    }
+
+    /// Puts what was read next behind what is open.
+    pub fn extend(&mut self, more: Option<Batch>, end: Position) {
+        self.extended = more.is_some();
+        self.queue.extend(more, end);
+    }
+
+    /// What to do next.
+    pub fn todo(&mut self) -> Todo {
+        if self.queue.front().is_none() {
+            return Todo::Nothing;
+        }
+        if self.looking {
+            match self.convict_or_look() {
+                Some(todo) => return todo,
+                None => self.looking = false,
+            }
+        }
+        match self.suspect.as_ref().map(|suspect| suspect.stage) {
+            Some(Stage::Probing(probe)) => self.probing(probe),
+            Some(Stage::Comparing) => self.comparing(),
+            Some(Stage::Confirming) => self.front(true),
+            Some(Stage::Alone) | None => self.front(false),
+        }
+    }
+
+    fn front(&self, mark: bool) -> Todo {
+        match self.queue.front() {
+            Some(piece) => Todo::Deliver(Task {
+                batch: piece.clone(),
+                mark,
+            }),
+            None => Todo::Nothing,
+        }
+    }
+
+    /// What follows from the attempt at what [`Work::todo`] gave out last.
+    pub fn after(&mut self, attempt: Attempt) -> Step {
+        match (self.suspect.as_ref().map(|it| it.stage), self.probe) {
+            (Some(Stage::Comparing), Some(probe)) => self.after_comparing(probe, attempt),
+            (Some(Stage::Probing(_)), Some(probe)) => self.after_probing(probe, attempt),
+            _ => self.after_front(attempt),
+        }
+    }
+
+    /// What follows if the sink could not even be opened: that is nobody's fault.
+    pub fn not_opened(&mut self, error: SinkError) -> Step {
+        use outbox_sinks::ErrorKind;
+        match error.kind() {
+            ErrorKind::Fenced => Step::only(Next::GiveUp(error)),
+            ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Misconfigured => {
+                self.acquit();
+                Step::only(Next::BackOff(error))
+            }
+        }
+    }
+
+    fn after_front(&mut self, attempt: Attempt) -> Step {
+        let Some(piece) = self.queue.pop() else {
+            return Step::only(Next::Go);
+        };
+        match judge(&piece, attempt, self.rules.frozen) {
+            Judged::All => self.settled(&piece, Vec::new()),
+            Judged::Each(verdicts) => self.after_verdicts(&piece, verdicts),
+            Judged::Failed(error) if piece.len() == 1 => {
+                self.queue.push(piece);
+                self.refused_alone(FAILED, error.chain(), error)
+            }
+            Judged::Failed(error) => {
+                self.queue.push(piece);
+                self.failures = self.failures.saturating_add(1);
+                if self.failures < 2 {
+                    return Step::only(Next::BackOff(error));
+                }
+                self.queue.halve();
+                Step::only(Next::Go)
+            }
+            Judged::Out(error) => {
+                self.queue.push(piece);
+                self.acquit();
+                Step::only(Next::BackOff(error))
+            }
+            Judged::Fenced(error) => {
+                self.queue.push(piece);
+                Step::only(Next::GiveUp(error))
+            }
+        }
+    }
+
+    /// Everything in `piece` is delivered or a dead letter.
+    fn settled(&mut self, piece: &Batch, dead_letters: Vec<DeadLetter>) -> Step {
+        self.suspect = None;
+        Step {
+            up_to: Some(self.queue.settled(piece.end())),
+            dead_letters,
+            progress: true,
+            next: Next::Go,
+        }
+    }
+
+    fn after_verdicts(&mut self, piece: &Batch, verdicts: Vec<Verdict>) -> Step {
+        let alone = piece.len() == 1;
+        let error = summary(&verdicts);
+        let refusal = verdicts.iter().find_map(refused).cloned();
+        let mut open = Vec::new();
+        let mut dead_letters = Vec::new();
+        let mut first_open_refused = None;
+        let mut taken_after = false;
+        let mut up_to = None;
+        for (event, verdict) in piece.iter().zip(verdicts) {
+            let is_open = match verdict {
+                Verdict::Delivered => {
+                    taken_after = !open.is_empty();
+                    None
+                }
+                Verdict::Undeliverable(refusal) => {
+                    let (code, error) = (refusal.code().to_owned(), refusal.reason().to_owned());
+                    let attempts = self.suspect.as_ref().map_or(0, |it| it.attempts) + 1;
+                    dead_letters.push(DeadLetter {
+                        event: event.clone(),
+                        code,
+                        error,
+                        attempts,
+                    });
+                    None
+                }
+                Verdict::Refused(_) => Some(true),
+                Verdict::Unconfirmed => Some(false),
+            };
+            match is_open {
+                Some(refused) => {
+                    first_open_refused.get_or_insert(refused);
+                    open.push(event.clone());
+                }
+                None if open.is_empty() => up_to = Some(event.position()),
+                None => {}
+            }
+        }
+        let (Some(rest), Some(error)) = (Batch::new(open), error) else {
+            return self.settled(piece, dead_letters);
+        };
+        let progress = rest.len() < piece.len();
+        self.queue.push(rest);
+        if let (true, Some(refusal)) = (alone, refusal) {
+            return self.refused_alone(refusal.code(), refusal.reason().to_owned(), error);
+        }
+        if first_open_refused == Some(true) {
+            // The rest waits behind it, so that nothing overtakes it (OB-4).
+            self.queue.single_out();
+            let first = self.queue.first().map(Event::position);
+            self.witnessed = first.filter(|_| taken_after);
+        }
+        self.suspect = None;
+        Step {
+            up_to,
+            dead_letters,
+            progress,
+            next: Next::BackOff(error),
+        }
+    }
+}
+
+impl Step {
+    /// Nothing is settled by it.
+    pub(crate) const fn only(next: Next) -> Self {
+        Self {
+            up_to: None,
+            dead_letters: Vec::new(),
+            progress: false,
+            next,
+        }
+    }
+}

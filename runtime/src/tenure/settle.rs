@@ -1,0 +1,171 @@
+//! Writing down what came of an attempt, and waiting if need be.
+//!
+//! Guards OB-7: a step's cursor move, its dead letters and what follows are written as
+//! one settlement.
+
+use std::time::Duration;
+
+use outbox::{DeadLetter, Failure, Position, Settlement, Suspect, Then};
+use outbox_sinks::{ErrorKind, SinkError};
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, error, info, warn};
+
+use super::Tenure;
+use crate::decide::{Backoff, Hunt, Next, Step, limit, pause, room};
+use crate::hold::Ended;
+use crate::outage::News;
+use crate::store::Store;
+
+impl<S: Store> Tenure<'_, S> {
+    /// Writes what follows from an attempt, and waits if need be.
+    pub(crate) async fn settle(
+        &mut self,
+        mut step: Step,
+        suspect: Option<Suspect>,
+    ) -> Result<(), Ended> {
+        if let Some(pause) = self.blow_fuse(&mut step).await? {
+            error!(
+                sink = self.hold.sink,
+                ?pause,
+                "pausing: a person must decide"
+            );
+            self.write(step.up_to, step.dead_letters, pause).await?;
+            return Err(Ended::Ordered);
+        }
+        match step.next {
+            Next::Go if step.up_to.is_none() && step.dead_letters.is_empty() => Ok(()),
+            Next::Go => self.commit(step.up_to, step.dead_letters).await,
+            Next::BackOff(ref error) => {
+                let error = describe(error);
+                self.back_off(step, error, suspect).await
+            }
+            Next::GiveUp(error) => Err(Ended::Fenced(error)),
+        }
+    }
+
+    /// Why the sink has to pause instead of writing more dead letters, if it has to.
+    async fn blow_fuse(&mut self, step: &mut Step) -> Result<Option<Then>, Ended> {
+        if step.dead_letters.is_empty() {
+            return Ok(None);
+        }
+        let poison = &self.of.sink.poison;
+        let (store, sink) = (self.hold.store, self.hold.sink);
+        let counting = || store.recent_dead_letters(sink, poison.window);
+        let recent = self.hold.ask(counting).await?;
+        Ok(limit(poison, step, room(poison, recent)))
+    }
+
+    /// Moves the cursor, and forgets earlier failures.
+    pub(super) async fn commit(
+        &mut self,
+        up_to: Option<Position>,
+        dead_letters: Vec<DeadLetter>,
+    ) -> Result<(), Ended> {
+        for dead in &dead_letters {
+            let (position, code) = (dead.event.position(), &dead.code);
+            let (sink, attempts) = (self.hold.sink, dead.attempts);
+            warn!(sink, id = dead.event.id(), %position, code, attempts, "dead letter");
+        }
+        self.write(up_to, dead_letters, Then::Go).await?;
+        self.attempts = 0;
+        if let Some(lasted) = self.outage.ended() {
+            let (sink, lasted_s) = (self.hold.sink, lasted.as_secs());
+            info!(sink, lasted_s, "delivering again");
+        }
+        Ok(())
+    }
+
+    /// Writes a settlement, and keeps in mind what the cursor row says after it.
+    pub(super) async fn write(
+        &mut self,
+        up_to: Option<Position>,
+        dead_letters: Vec<DeadLetter>,
+        then: Then,
+    ) -> Result<(), Ended> {
+        // What was passed lies before the batch in hand: it goes along.
+        let passed = self.passed.take().map(|(position, _)| position);
+        let settlement = Settlement {
+            up_to: up_to.or(passed),
+            dead_letters,
+            then,
+        };
+        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
+        self.hold
+            .write(self.history, || store.settle(sink, lease, &settlement))
+            .await?;
+        self.saved = settlement.up_to.unwrap_or(self.saved);
+        if let Hunt::Until(end) = self.hunt
+            && self.saved >= end
+        {
+            self.hunt = Hunt::No;
+        }
+        Ok(())
+    }
+
+    /// Notes a failed attempt, and waits. Attempts are counted anew when a part was
+    /// settled. A stop is no attempt.
+    async fn back_off(
+        &mut self,
+        step: Step,
+        error: String,
+        suspect: Option<Suspect>,
+    ) -> Result<(), Ended> {
+        let Next::BackOff(cause) = step.next else {
+            return Ok(());
+        };
+        if self.of.stop.is_cancelled() {
+            if step.up_to.is_some() || !step.dead_letters.is_empty() {
+                self.commit(step.up_to, step.dead_letters).await?;
+            }
+            return Err(Ended::Stopped);
+        }
+        self.attempts = if step.progress {
+            1
+        } else {
+            self.attempts.saturating_add(1)
+        };
+        let retry_in = pause(
+            &self.of.sink.retry,
+            &Backoff {
+                attempts: self.attempts,
+                kind: cause.kind(),
+                retry_after: cause.retry_after(),
+                jitter: fastrand::f64(),
+            },
+        );
+        self.log_failure(&cause, &error, retry_in);
+        let failure = Failure {
+            attempts: self.attempts,
+            retry_in,
+            kind: cause.kind().as_str(),
+            error,
+            suspect,
+        };
+        let again_at = Instant::now() + retry_in;
+        self.write(step.up_to, step.dead_letters, Then::BackOff(failure))
+            .await?;
+        self.hold.until_stopped(sleep_until(again_at)).await
+    }
+
+    fn log_failure(&mut self, error: &SinkError, reason: &str, retry_in: Duration) {
+        let (sink, attempts) = (self.hold.sink, self.attempts);
+        let retry_in = format_args!("{retry_in:.1?}");
+        match (self.outage.failed(reason), error.kind()) {
+            (News::Same, _) => debug!(sink, ?error, attempts, %retry_in, "delivery failed again"),
+            (_, ErrorKind::Misconfigured) => {
+                error!(sink, ?error, %retry_in, "delivery needs a person");
+            }
+            (_, ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Fenced) => {
+                warn!(sink, ?error, attempts, %retry_in, "delivery failed, backing off");
+            }
+        }
+    }
+}
+
+/// The error with its causes and its advice, for people.
+pub(crate) fn describe(error: &SinkError) -> String {
+    match error.advice() {
+        Some(advice) => format!("{} ({advice})", error.chain()),
+        None => error.chain(),
+    }
+}
