@@ -57,10 +57,10 @@ mod postgres;
 pub use postgres::{
     Adopted, AdoptedCursor, ConnectSettings, Cursor, CursorStatus, Database, DatabaseError,
     DatabaseErrorKind, DeadLetter, DeadLetterCounts, DeadLetterFilter, DeadLetterRow,
-    DeadLetterState, Discarded, Failure, Forgotten, Head, InvalidSchema, Lease, LeaseHolder,
+    DeadLetterState, Discarded, Duty, Failure, Forgotten, Head, InvalidSchema, Lease, LeaseHolder,
     MAX_COUNTED_LAG, Mark, Member, MigrateError, Moment, NewEvent, Newer, Obedience, OperateError,
-    Operation, Origin, Owned, Page, PageRequest, Pause, Paused, Pruned, PublishError, Published,
-    Publisher, RETENTION_LEASE, Reader, Replay, ReplayOutcome, Replaying, Resumed, RetentionHold,
-    Schema, SchemaState, SeekTarget, Settlement, Sought, Stage, Suspect, Then, adopt, grant,
-    migrate, publish, publish_many, publisher_grants, schema_state, sink_lease, worker_grants,
+    Operation, Origin, Owned, Page, PageRequest, Pause, Paused, Prunable, Pruned, PublishError,
+    Published, Publisher, RETENTION_LEASE, Reader, Replay, ReplayOutcome, Replaying, Resumed,
+    RetentionHold, Schema, SchemaState, SeekTarget, Settlement, Sought, Stage, Suspect, Then,
+    adopt, grant, migrate, publish, publish_many, schema_state, sink_lease,
 };

@@ -187,6 +187,7 @@ impl<S: Store> Dispatch<S> {
         };
         let pause = async {
             tokio::select! {
+                biased;
                 () = sleep(pause) => {}
                 // An operator may have decided what had to be decided.
                 () = next_operation(&self.head, operation) => {}

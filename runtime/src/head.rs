@@ -58,6 +58,7 @@ pub async fn watch_head<S: Store>(
             }
         }
         tokio::select! {
+            biased;
             () = head.closed() => return,
             () = sleep(interval) => {}
         }

@@ -34,7 +34,11 @@ pub(crate) async fn retain<S: Store>(
         min_age: worker.retention.min_age,
     };
     while !stop.is_cancelled() {
-        match pass_under_lease(&store, &wanted, &stop).await {
+        let passed = pass_under_lease(&store, &wanted, &stop).await;
+        if passed.is_ok() && outage.ended().is_some() {
+            info!("retention: the database answers again");
+        }
+        match passed {
             Ok(Some(0)) => debug!("retention: nothing to delete"),
             Ok(Some(rows)) => info!(rows, "retention: deleted what every sink has"),
             Ok(None) => debug!("retention: another worker does it"),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::dispatch::Dispatch;
-use crate::head::watch_head;
+use crate::head::{HeadReceiver, watch_head};
 use crate::retention::retain;
 use crate::settings::{SinkSettings, WorkerSettings};
 use crate::spread::spread;
@@ -33,66 +33,101 @@ pub async fn run<S: Store>(
     sinks: Vec<(SinkSettings, Box<dyn Connector>)>,
     stop: CancellationToken,
 ) {
-    let worker = Arc::new(worker);
-    let overdue = CancellationToken::new();
-    let mut tasks = JoinSet::new();
-    let (sender, head) = watch::channel(None);
-    let (asked, interval, stopped) = (Arc::clone(&store), worker.poll_max_interval, stop.clone());
-    tasks.spawn(supervised("head".to_owned(), move || {
-        let (store, sender, stop) = (Arc::clone(&asked), sender.clone(), stopped.clone());
-        async move {
-            let polling = watch_head(store, interval, sender);
-            stop.run_until_cancelled(polling).await;
-        }
-    }));
-    if worker.roles.retention {
-        let (store, worker, stop) = (Arc::clone(&store), Arc::clone(&worker), stop.clone());
-        tasks.spawn(supervised("retention".to_owned(), move || {
-            retain(Arc::clone(&store), Arc::clone(&worker), stop.clone())
-        }));
-    }
-    let mut loops = BTreeMap::new();
-    let sinks = if worker.roles.sinks {
-        sinks
-    } else {
-        Vec::new()
+    let mut crew = Crew {
+        store,
+        worker: Arc::new(worker),
+        stop,
+        overdue: CancellationToken::new(),
+        tasks: JoinSet::new(),
     };
-    for (sink, connector) in sinks {
-        let name = sink.name.clone();
-        let give_back = watch::Sender::new(false);
-        loops.insert(name.clone(), give_back.clone());
-        let dispatch = Arc::new(Dispatch {
-            store: Arc::clone(&store),
-            worker: Arc::clone(&worker),
-            sink,
-            connector,
-            head: head.clone(),
-            stop: stop.clone(),
-            overdue: overdue.clone(),
-            give_back,
-        });
-        tasks.spawn(supervised(name, move || {
-            let dispatch = Arc::clone(&dispatch);
-            async move { dispatch.run().await }
-        }));
+    if crew.worker.roles.retention {
+        crew.start_retention();
     }
-    if worker.roles.sinks {
-        let (asked, told, stopped) = (Arc::clone(&store), Arc::clone(&worker), stop.clone());
-        tasks.spawn(supervised("census".to_owned(), move || {
-            let (store, worker) = (Arc::clone(&asked), Arc::clone(&told));
-            spread(store, worker, loops.clone(), stopped.clone())
+    if crew.worker.roles.sinks {
+        crew.start_sinks(sinks);
+    }
+    crew.run().await;
+}
+
+/// The tasks of a worker, and what they share.
+struct Crew<S> {
+    store: Arc<S>,
+    worker: Arc<WorkerSettings>,
+    stop: CancellationToken,
+    overdue: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl<S: Store> Crew<S> {
+    fn start_retention(&mut self) {
+        let (store, worker) = (Arc::clone(&self.store), Arc::clone(&self.worker));
+        let stop = self.stop.clone();
+        self.tasks
+            .spawn(supervised("retention".to_owned(), move || {
+                retain(Arc::clone(&store), Arc::clone(&worker), stop.clone())
+            }));
+    }
+
+    /// Starts a loop for each sink, and what they need: the head and the census.
+    fn start_sinks(&mut self, sinks: Vec<(SinkSettings, Box<dyn Connector>)>) {
+        let head = self.start_head();
+        let mut loops = BTreeMap::new();
+        for (sink, connector) in sinks {
+            let name = sink.name.clone();
+            let give_back = watch::Sender::new(false);
+            loops.insert(name.clone(), give_back.clone());
+            let dispatch = Arc::new(Dispatch {
+                store: Arc::clone(&self.store),
+                worker: Arc::clone(&self.worker),
+                sink,
+                connector,
+                head: head.clone(),
+                stop: self.stop.clone(),
+                overdue: self.overdue.clone(),
+                give_back,
+            });
+            self.tasks.spawn(supervised(name, move || {
+                let dispatch = Arc::clone(&dispatch);
+                async move { dispatch.run().await }
+            }));
+        }
+        let (store, worker) = (Arc::clone(&self.store), Arc::clone(&self.worker));
+        let stop = self.stop.clone();
+        self.tasks.spawn(supervised("census".to_owned(), move || {
+            let (store, worker) = (Arc::clone(&store), Arc::clone(&worker));
+            spread(store, worker, loops.clone(), stop.clone())
         }));
     }
 
-    let stopping = async {
-        stop.cancelled().await;
-        sleep(worker.shutdown_timeout).await;
-        overdue.cancel();
-        sleep(STOP_MARGIN).await;
-    };
-    tokio::select! {
-        () = join_all(&mut tasks) => {}
-        () = stopping => error!(unfinished = tasks.len(), "tasks did not stop in time: ending them"),
+    fn start_head(&mut self) -> HeadReceiver {
+        let (sender, head) = watch::channel(None);
+        let (store, interval) = (Arc::clone(&self.store), self.worker.poll_max_interval);
+        let stop = self.stop.clone();
+        self.tasks.spawn(supervised("head".to_owned(), move || {
+            let (store, sender, stop) = (Arc::clone(&store), sender.clone(), stop.clone());
+            async move {
+                let polling = watch_head(store, interval, sender);
+                stop.run_until_cancelled(polling).await;
+            }
+        }));
+        head
+    }
+
+    async fn run(mut self) {
+        let (stop, overdue) = (self.stop.clone(), self.overdue.clone());
+        let stopping = async {
+            stop.cancelled().await;
+            sleep(self.worker.shutdown_timeout).await;
+            overdue.cancel();
+            sleep(STOP_MARGIN).await;
+        };
+        tokio::select! {
+            biased;
+            () = join_all(&mut self.tasks) => return,
+            () = stopping => {}
+        }
+        let unfinished = self.tasks.len();
+        error!(unfinished, "tasks did not stop in time: ending them");
     }
 }
 

@@ -38,7 +38,7 @@ mod operate;
 pub use connect::ConnectSettings;
 pub use database::Database;
 pub use error::{DatabaseError, DatabaseErrorKind};
-pub use grants::{grant, publisher_grants, worker_grants};
+pub use grants::{Duty, grant};
 pub use head::Head;
 pub use lease::{Lease, LeaseHolder, RETENTION_LEASE, sink_lease};
 pub use migrate::{MigrateError, SchemaState, migrate, schema_state};
@@ -48,6 +48,7 @@ pub use operate::{
     Sought, adopt,
 };
 pub use page::Page;
+pub use prune::Prunable;
 pub use publish::{NewEvent, PublishError, Published, Publisher, publish, publish_many};
 pub use reader::{PageRequest, Reader};
 pub use schema::{InvalidSchema, Schema};

@@ -31,7 +31,10 @@ impl ForgetSink {
             Err(error) => return Err(known::explain(error, &config.sinks, &database).await),
         };
         if self.dry_run {
-            writeln!(out, "{name} would be forgotten; its cursor is at {position}")?;
+            writeln!(
+                out,
+                "{name} would be forgotten; its cursor is at {position}"
+            )?;
         } else {
             writeln!(out, "forgot {name}; its cursor was at {position}")?;
         }

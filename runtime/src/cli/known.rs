@@ -14,14 +14,15 @@ pub(super) async fn explain(
     configured: &[String],
     database: &Database,
 ) -> Failure {
-    match error {
-        OperateError::NoCursor(name) if !configured.contains(&name) => {
-            match names(configured, database).await {
-                Ok(known) => unknown(&name, &known),
-                Err(failure) => failure,
-            }
-        }
-        other => other.into(),
+    let OperateError::NoCursor(name) = &error else {
+        return error.into();
+    };
+    if configured.contains(name) {
+        return error.into();
+    }
+    match names(configured, database).await {
+        Ok(known) => unknown(name, &known),
+        Err(failure) => failure,
     }
 }
 

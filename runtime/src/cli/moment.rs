@@ -5,12 +5,15 @@ use outbox::{Moment, Position, SeekTarget};
 
 /// A point in time or an age: `2026-09-24T10:15:02Z`, `2h`.
 pub(super) fn moment(text: &str) -> Result<Moment, String> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(Moment::At(time.into()));
+    if let Ok(time) = text.parse::<Timestamp>().and_then(TryInto::try_into) {
+        return Ok(Moment::At(time));
     }
-    humantime::parse_duration(text).map(Moment::Ago).map_err(|_| {
-        "write a time such as 2026-09-24T10:15:02Z, or an age such as 90s, 2h or 3days".to_owned()
-    })
+    humantime::parse_duration(text)
+        .map(Moment::Ago)
+        .map_err(|_| {
+            "write a time such as 2026-09-24T10:15:02Z, or an age such as 90s, 2h or 3days"
+                .to_owned()
+        })
 }
 
 /// Where a sink can be sent.
@@ -40,8 +43,14 @@ mod tests {
         for (text, expected) in [
             ("beginning", SeekTarget::Beginning),
             ("head", SeekTarget::Head),
-            ("88213.51120", SeekTarget::Position(Position::new(88213, 51120))),
-            ("88213:51120", SeekTarget::Position(Position::new(88213, 51120))),
+            (
+                "88213.51120",
+                SeekTarget::Position(Position::new(88213, 51120)),
+            ),
+            (
+                "88213:51120",
+                SeekTarget::Position(Position::new(88213, 51120)),
+            ),
             ("2026-09-24T09:08:22.5Z", at),
             ("2026-09-24T11:08:22.5+02:00", at),
             (
@@ -55,9 +64,20 @@ mod tests {
 
     #[test]
     fn what_is_none_of_these_is_told_what_to_write() {
-        for text in ["", "end", "5", "-3.1", "2026-09-24", "2026-09-24T09:08:22", "yesterday"] {
+        for text in [
+            "",
+            "end",
+            "5",
+            "-3.1",
+            "2026-09-24",
+            "2026-09-24T09:08:22",
+            "yesterday",
+        ] {
             let error = target(text).unwrap_err();
-            assert!(error.contains("beginning, head") && error.contains("2h"), "{text}: {error}");
+            assert!(
+                error.contains("beginning, head") && error.contains("2h"),
+                "{text}: {error}"
+            );
         }
     }
 }

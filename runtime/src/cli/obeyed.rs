@@ -47,9 +47,7 @@ fn sentence(seen: Option<&Obedience>, operation: i64) -> String {
         Some(Obedience {
             holder: Some(holder),
             ..
-        }) => format!(
-            "worker {holder} has not obeyed yet: it finishes the delivery in hand first"
-        ),
+        }) => format!("worker {holder} has not obeyed yet: it finishes the delivery in hand first"),
         _ => "no worker holds the sink: the next one that takes it will obey".to_owned(),
     }
 }
@@ -71,11 +69,23 @@ mod tests {
         for (seen, settled, words) in [
             (seen(Some("w"), 7, false), true, "worker w has obeyed"),
             (seen(Some("w"), 9, false), true, "worker w has obeyed"),
-            (seen(Some("w"), 6, false), false, "worker w has not obeyed yet"),
-            (seen(Some("w"), 7, true), false, "worker w has not obeyed yet"),
+            (
+                seen(Some("w"), 6, false),
+                false,
+                "worker w has not obeyed yet",
+            ),
+            (
+                seen(Some("w"), 7, true),
+                false,
+                "worker w has not obeyed yet",
+            ),
             (seen(None, 6, false), true, "no worker holds the sink"),
             (seen(None, 7, true), true, "no worker holds the sink"),
-            (seen(None, 7, false), true, "the worker that held the sink has obeyed"),
+            (
+                seen(None, 7, false),
+                true,
+                "the worker that held the sink has obeyed",
+            ),
         ] {
             assert_eq!(is_settled(Some(&seen), 7), settled, "{seen:?}");
             let told = sentence(Some(&seen), 7);

@@ -31,7 +31,10 @@ impl Prune {
         if self.dry_run {
             let Prunable { rows, more } = database.prunable(min_age).await?;
             let least = if more { "at least " } else { "" };
-            writeln!(out, "{least}{rows} events would be deleted; nothing was changed")?;
+            writeln!(
+                out,
+                "{least}{rows} events would be deleted; nothing was changed"
+            )?;
         } else {
             let rows = pass(&database, min_age).await?;
             writeln!(out, "deleted {rows} events")?;
@@ -59,7 +62,9 @@ async fn pass(database: &Database, min_age: Duration) -> Result<u64, Failure> {
 /// Somebody else is at it, which is as good.
 async fn held(database: &Database) -> Result<Failure, Failure> {
     let leases = database.lease_holders().await?;
-    let lease = leases.into_iter().find(|lease| lease.name == RETENTION_LEASE);
+    let lease = leases
+        .into_iter()
+        .find(|lease| lease.name == RETENTION_LEASE);
     let holder = lease.and_then(|lease| lease.holder);
     let message = format!(
         "{} is deleting at this moment: there is nothing to do but to wait",
@@ -71,14 +76,21 @@ async fn held(database: &Database) -> Result<Failure, Failure> {
 /// What is kept, and for whom.
 pub(super) fn describe(out: &mut impl Write, hold: Option<&RetentionHold>) -> io::Result<()> {
     let Some(hold) = hold else {
-        return writeln!(out, "retention: no sink has a cursor, so nothing is deleted");
+        return writeln!(
+            out,
+            "retention: no sink has a cursor, so nothing is deleted"
+        );
     };
     let consumer = &hold.consumer;
     let (kind, name) = match consumer.strip_prefix("sink:") {
         Some(name) => ("sink", name),
         None => ("consumer", consumer.as_str()),
     };
-    let more = if hold.rows >= MAX_COUNTED_LAG { "+" } else { "" };
+    let more = if hold.rows >= MAX_COUNTED_LAG {
+        "+"
+    } else {
+        ""
+    };
     let oldest = match hold.age {
         Some(age) => format!(", the oldest of them {} old", table::span(age)),
         None => String::new(),
@@ -121,7 +133,10 @@ mod tests {
             ..hold
         };
         let shown = described(Some(&other));
-        assert!(shown.contains("consumer reader:x") && shown.ends_with("keeps 3 events\n"), "{shown}");
+        assert!(
+            shown.contains("consumer reader:x") && shown.ends_with("keeps 3 events\n"),
+            "{shown}"
+        );
         assert!(described(None).contains("no sink has a cursor"));
     }
 }

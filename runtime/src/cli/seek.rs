@@ -95,12 +95,23 @@ mod tests {
     #[test]
     fn a_seek_says_what_becomes_of_the_events_between() {
         let back = described(9, 2, 7, false);
-        assert!(back.starts_with("a: from 7.9 to 7.2, back over 7 events, which will be delivered again"), "{back}");
+        assert!(
+            back.starts_with(
+                "a: from 7.9 to 7.2, back over 7 events, which will be delivered again"
+            ),
+            "{back}"
+        );
         assert_eq!(back.lines().count(), 1);
         let forth = described(2, 9, 1, false);
-        assert!(forth.contains("forth over 1 event, which will never be delivered"), "{forth}");
+        assert!(
+            forth.contains("forth over 1 event, which will never be delivered"),
+            "{forth}"
+        );
         let many = described(9, 2, MAX_COUNTED_LAG, true);
-        assert!(many.contains("10000 events or more") && many.contains("warning: "), "{many}");
+        assert!(
+            many.contains("10000 events or more") && many.contains("warning: "),
+            "{many}"
+        );
         assert_eq!(described(9, 9, 0, false), "a is at 7.9 already\n");
     }
 }

@@ -78,7 +78,10 @@ impl ShowStatus {
             let report = Report {
                 sinks: rows,
                 retention: hold.map(Hold::from),
-                operations: operations.into_iter().map(order).collect::<Result<_, _>>()?,
+                operations: operations
+                    .into_iter()
+                    .map(order)
+                    .collect::<Result<_, _>>()?,
             };
             return table::json(out, &report);
         }
@@ -176,6 +179,9 @@ mod tests {
             details: r#"{"rows": 12345678901234567890}"#.to_owned(),
         };
         let json = serde_json::to_string(&order(operation).unwrap()).unwrap();
-        assert!(json.ends_with(r#""details":{"rows": 12345678901234567890}}"#), "{json}");
+        assert!(
+            json.ends_with(r#""details":{"rows": 12345678901234567890}}"#),
+            "{json}"
+        );
     }
 }

@@ -1,11 +1,14 @@
 //! A connector around another that counts what was delivered, for the progress line
 //! and for knowing when everything is.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use outbox_sinks::{Batch, BatchLimits, Connector, Delivery, Session, Sink, SinkError, Verdict};
+use outbox_sinks::{
+    Batch, BatchLimits, Connector, Delivery, Event, Session, Sink, SinkError, Verdict,
+};
 
 /// Counts the events that a sink reported as delivered.
 #[derive(Debug)]
@@ -37,6 +40,14 @@ impl Connector for Counted {
 
     fn batch_limits(&self) -> BatchLimits {
         self.inner.batch_limits()
+    }
+
+    fn frozen_ranges(&self) -> bool {
+        self.inner.frozen_ranges()
+    }
+
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
+        self.inner.key(event)
     }
 }
 

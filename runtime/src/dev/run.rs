@@ -111,7 +111,7 @@ async fn session(
     };
     let worker_stop = CancellationToken::new();
     let worker = worker::run(
-        database,
+        database.clone(),
         &output,
         Arc::clone(&run.delivered),
         worker_stop.clone(),
@@ -124,8 +124,7 @@ async fn session(
     worker_stop.cancel();
     worker.await;
 
-    // So far nothing is ever dead-lettered: a batch that fails is tried again.
-    let dead_letters = 0;
+    let dead_letters = worker::dead_letters(&database).await?;
     verify::compare(&output, &run.ledger.take(), dead_letters)
         .map_err(DevError::file("read", &output))
 }

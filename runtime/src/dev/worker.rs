@@ -17,6 +17,11 @@ use crate::settings::{
     WorkerSettings,
 };
 
+/// The sink's name.
+const SINK: &str = "dev";
+/// Longer than any run.
+const ALL_TIME: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// Migrates the database and connects to it.
 pub(super) async fn database(url: &str) -> Result<Database, DevError> {
     let mut settings = ConnectSettings::new(url.to_owned());
@@ -27,6 +32,14 @@ pub(super) async fn database(url: &str) -> Result<Database, DevError> {
     Database::connect(&settings)
         .await
         .map_err(DevError::database("connect"))
+}
+
+/// How many events could not be delivered.
+pub(super) async fn dead_letters(database: &Database) -> Result<u64, DevError> {
+    let count = database.recent_dead_letters(SINK, ALL_TIME).await;
+    count
+        .map(u64::from)
+        .map_err(DevError::database("count the dead letters"))
 }
 
 /// Delivers to `output` until `stop` is cancelled; `delivered` counts the events.
@@ -42,9 +55,9 @@ pub(super) async fn run(
         format: Format::Native,
         source: Encoder::DEFAULT_SOURCE.to_owned(),
     };
-    let file = File::connector("dev", file).expect("a native file with a path has no problems");
+    let file = File::connector(SINK, file).expect("a native file with a path has no problems");
     let sink = SinkSettings {
-        name: "dev".to_owned(),
+        name: SINK.to_owned(),
         filter: outbox::Filter::default(),
         start: Start::Beginning,
         batch: BatchOverrides::default(),

@@ -104,7 +104,8 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<Replay>, StoreError>> + Send;
 
-    /// Writes what came of replays. Never touches the cursor's position.
+    /// Writes what came of replays. Never touches the cursor's position. That one was
+    /// delivered corrects that it was given up before.
     fn settle_replays(
         &self,
         sink: &str,

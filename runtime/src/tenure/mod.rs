@@ -226,16 +226,24 @@ impl<'a, S: Store> Tenure<'a, S> {
         }
     }
 
-    /// Waits until there is more to decide with.
+    /// Waits until there is more to decide with, and lets `status` say so.
     pub(crate) async fn await_neighbour(
         &mut self,
         work: &mut Work<'_>,
         feed: &mut Feed,
     ) -> Result<(), Ended> {
-        info!(
-            sink = self.hold.sink,
-            "waiting for another event to compare a suspect with"
-        );
+        let suspect = work.suspect();
+        let reason = suspect.as_ref().map_or("", |suspect| &suspect.error);
+        let error = format!("waiting for another event to compare with: {reason}");
+        info!(sink = self.hold.sink, "{error}");
+        let failure = Failure {
+            attempts: self.attempts.max(1),
+            retry_in: Duration::ZERO,
+            kind: ErrorKind::Failed.as_str(),
+            error,
+            suspect,
+        };
+        self.write(None, Vec::new(), Then::BackOff(failure)).await?;
         let fed = self.hold.until_stopped(feed.next()).await?;
         extend(work, fed.ok_or(Ended::Reread)?);
         Ok(())

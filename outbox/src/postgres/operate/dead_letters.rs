@@ -131,12 +131,15 @@ pub struct DeadLetterRow {
     pub replays: i32,
     /// The payload's text, if it was asked for.
     pub payload: Option<String>,
+    /// Why that text is not what was published, if it is not: it can't be sent.
+    pub damage: Option<String>,
 }
 
 macro_rules! columns {
     ($payload:literal) => {
         concat!(
             "select id, sink, txid, seq, event_id, topic, code, error, attempts, state, replays,
+                 damage,
                  to_char(first_failed_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') as failed,
                  to_char(dead_lettered_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') as died,
                  to_char(state_changed_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') as changed, ",
@@ -181,6 +184,23 @@ impl Database {
         Ok(self.rows(sqlx::query(sql).bind(id)).await?.pop())
     }
 
+    /// The sinks that have dead letters, also those without a cursor, by name.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub async fn sinks_with_dead_letters(&self) -> Result<Vec<String>, DatabaseError> {
+        let sql = self
+            .schema()
+            .sql("select distinct sink from {schema}.outbox_dead_letters order by sink");
+        let mut checkout = self.checkout().await?;
+        let sinks = self
+            .within(sqlx::query_scalar(sql).fetch_all(&mut *checkout))
+            .await
+            .map_err(|error| error.while_doing("list sinks with dead letters"))?;
+        checkout.release();
+        Ok(sinks)
+    }
+
     async fn rows(&self, query: Bound<'_>) -> Result<Vec<DeadLetterRow>, DatabaseError> {
         let mut checkout = self.checkout().await?;
         let rows = self
@@ -212,5 +232,6 @@ fn read(row: &PgRow) -> Result<DeadLetterRow, sqlx::Error> {
         state_changed_at: row.try_get("changed")?,
         replays: row.try_get("replays")?,
         payload: row.try_get("payload")?,
+        damage: row.try_get("damage")?,
     })
 }

@@ -79,7 +79,8 @@ impl Replay {
             overtaken: Some(overtaken),
             overtaken_is_minimum: Some(unsure),
         };
-        self.order.tell(out, ["replayed", "to be replayed"], &report)
+        self.order
+            .tell(out, ["replayed", "to be replayed"], &report)
     }
 }
 
@@ -118,12 +119,7 @@ async fn not_running(
 
 impl Order {
     /// Prints the report; `words` are for what would be done and for what was ordered.
-    fn tell(
-        &self,
-        out: &mut impl Write,
-        words: [&str; 2],
-        report: &Report,
-    ) -> Result<(), Failure> {
+    fn tell(&self, out: &mut impl Write, words: [&str; 2], report: &Report) -> Result<(), Failure> {
         if self.json {
             return table::json(out, report);
         }
@@ -142,7 +138,10 @@ fn describe(out: &mut impl Write, [would, was]: [&str; 2], report: &Report) -> i
         .collect();
     let (number, sinks) = (report.dead_letters, sinks.join(", "));
     if report.dry_run {
-        writeln!(out, "{number} would be {would}: {sinks}; nothing was changed")?;
+        writeln!(
+            out,
+            "{number} would be {would}: {sinks}; nothing was changed"
+        )?;
     } else {
         writeln!(out, "{number} {was}: {sinks}")?;
     }
@@ -162,7 +161,10 @@ fn describe(out: &mut impl Write, [would, was]: [&str; 2], report: &Report) -> i
         )?,
     }
     for sink in &report.not_running {
-        writeln!(out, "no worker holds {sink}: the next one that takes it delivers them")?;
+        writeln!(
+            out,
+            "no worker holds {sink}: the next one that takes it delivers them"
+        )?;
     }
     Ok(())
 }
@@ -211,8 +213,14 @@ mod tests {
     #[test]
     fn newer_events_that_were_delivered_are_a_warning() {
         for (report, expected) in [
-            (report(2, false), "same key were already delivered, for 2 of these"),
-            (report(2, true), "same key were already delivered, for at least 2 of these"),
+            (
+                report(2, false),
+                "same key were already delivered, for 2 of these",
+            ),
+            (
+                report(2, true),
+                "same key were already delivered, for at least 2 of these",
+            ),
             (report(0, true), "same keys may have been delivered already"),
         ] {
             let shown = described(&report);

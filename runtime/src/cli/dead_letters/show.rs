@@ -91,7 +91,10 @@ fn describe(out: &mut impl Write, shown: &Shown) -> io::Result<()> {
     for (name, value) in [
         ("id", shown.id.to_string()),
         ("sink", shown.sink.clone()),
-        ("state", format!("{} since {}", shown.state, shown.state_changed_at)),
+        (
+            "state",
+            format!("{} since {}", shown.state, shown.state_changed_at),
+        ),
         ("position", shown.position.clone()),
         ("event", shown.event_id.clone()),
         ("type", shown.topic.clone()),
@@ -142,7 +145,10 @@ mod tests {
         describe(&mut out, &row().into()).unwrap();
         let shown = String::from_utf8(out).unwrap();
         assert!(shown.ends_with("\n\n{\"n\": 1.10}\n"), "{shown}");
-        assert!(shown.contains("error:        line 1 line 2  [31m\n"), "{shown}");
+        assert!(
+            shown.contains("error:        line 1 line 2  [31m\n"),
+            "{shown}"
+        );
         assert!(!shown.contains("damage"), "{shown}");
     }
 

@@ -191,7 +191,12 @@ impl Row {
             (Some(kind), Some(error)) => Some(format!("{kind}: {error}")),
             (_, error) => error.clone(),
         };
-        let told = [self.pause.as_ref().map(pause::described), seek, suspect, error];
+        let told = [
+            self.pause.as_ref().map(pause::described),
+            seek,
+            suspect,
+            error,
+        ];
         let told: Vec<_> = told.into_iter().flatten().collect();
         if told.is_empty() {
             return "-".to_owned();
@@ -302,7 +307,10 @@ mod tests {
             assert_eq!([&[state], rest.as_slice()].concat(), expected);
         }
         let never = Row::never_run("b").cells();
-        assert_eq!(never, ["b", "never run", "-", "-", "-", "-", "0", "-", "0", "-"]);
+        assert_eq!(
+            never,
+            ["b", "never run", "-", "-", "-", "-", "0", "-", "0", "-"]
+        );
     }
 
     #[test]
@@ -332,7 +340,10 @@ mod tests {
         };
         let row = Row::of(stuck, true);
         let [_, state, .., dead, reason] = row.cells();
-        assert_eq!((state.as_str(), dead.as_str()), ("paused", "2 (+1 replaying)"));
+        assert_eq!(
+            (state.as_str(), dead.as_str()),
+            ("paused", "2 (+1 replaying)")
+        );
         assert_eq!(
             reason,
             "paused by jo@desk 5m ago: rebuild; to go on from 5.1; event 7.10 was refused alone 5 \

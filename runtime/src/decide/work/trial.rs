@@ -51,6 +51,10 @@ impl Work<'_> {
             None if died && alone => self.crashed(),
             None => {}
         }
+        // What is known to kill is not tried again before another event went through.
+        if self.stage() == Some(Stage::Alone) && self.used_up() {
+            self.looking |= self.suspect.as_ref().is_some_and(|it| it.code == CRASHED);
+        }
     }
 
     fn crashed(&mut self) {

@@ -14,10 +14,18 @@ use outbox_runtime::settings::{
 };
 use outbox_runtime::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 use outbox_runtime::worker;
-use outbox_sinks::{Batch, Connector, Delivery, Session, Sink, SinkError, async_trait};
+use outbox_sinks::{
+    Batch, Connector, Delivery, Refusal, Session, Sink, SinkError, Verdict, async_trait,
+};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+pub(crate) const FIVE: [&str; 5] = ["a.one", "a.two", "b.three", "a.four", "a.five"];
+
+pub(crate) fn cursor_at(store: &MemoryStore, txid: u64) -> bool {
+    store.look(|state| state.cursor.position == Position::new(txid, 1))
+}
 
 /// The outbox of a test: every event of transaction `n` has position `(n, 1)`.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +83,18 @@ impl MemoryStore {
         types
             .iter()
             .for_each(|event_type| store.publish(event_type));
+        Arc::new(store)
+    }
+
+    /// Events of these subjects, in this order.
+    pub(crate) fn with_subject(subjects: &[&str]) -> Arc<Self> {
+        let store = Self::default();
+        for (n, subject) in (1..).zip(subjects) {
+            let position = Position::new(n, 1);
+            let payload = format!(r#"{{"id":"evt_{n}","type":"a.b","subject":"{subject}"}}"#);
+            let event = Event::new(position, "a.b", payload);
+            store.look(|state| state.events.insert(position, event));
+        }
         Arc::new(store)
     }
 
@@ -361,6 +381,7 @@ impl Reader for MemoryReader {
 }
 
 type Answer = Box<dyn FnOnce(&Batch) -> Result<Delivery, SinkError> + Send>;
+type Rule = Arc<dyn Fn(&Batch) -> Result<Delivery, SinkError> + Send + Sync>;
 
 /// A destination that answers as scripted, and takes everything once the script is over.
 #[derive(Clone, Default)]
@@ -369,7 +390,10 @@ pub(crate) struct Destination(Arc<Mutex<Script>>);
 #[derive(Default)]
 struct Script {
     answers: VecDeque<Answer>,
+    rule: Option<Rule>,
+    frozen: bool,
     deliveries: Vec<Vec<u64>>,
+    apart: Vec<Vec<u64>>,
     opened: Vec<i64>,
     slow: Duration,
 }
@@ -380,6 +404,42 @@ impl Destination {
         answer: impl FnOnce(&Batch) -> Result<Delivery, SinkError> + Send + 'static,
     ) {
         self.0.lock().unwrap().answers.push_back(Box::new(answer));
+    }
+
+    /// Answers like this whenever the script is over.
+    pub(crate) fn rule(
+        &self,
+        rule: impl Fn(&Batch) -> Result<Delivery, SinkError> + Send + Sync + 'static,
+    ) {
+        self.0.lock().unwrap().rule = Some(Arc::new(rule));
+    }
+
+    /// Refuses these transactions by themselves.
+    pub(crate) fn refuse(&self, refused: &'static [u64]) {
+        self.rule(move |batch| {
+            let verdicts = batch.iter().map(|event| {
+                if refused.contains(&event.position().txid.0) {
+                    Verdict::Refused(Refusal::new("NO", "never"))
+                } else {
+                    Verdict::Delivered
+                }
+            });
+            Ok(Delivery::from_verdicts(verdicts.collect()))
+        });
+    }
+
+    /// Takes everything from now on.
+    pub(crate) fn mend(&self) {
+        self.0.lock().unwrap().rule = None;
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.0.lock().unwrap().frozen = true;
+    }
+
+    /// The transactions of each delivery apart from the flow.
+    pub(crate) fn apart(&self) -> Vec<Vec<u64>> {
+        self.0.lock().unwrap().apart.clone()
     }
 
     pub(crate) fn take(&self, slow: Duration) {
@@ -407,19 +467,30 @@ impl Connector for Destination {
         self.0.lock().unwrap().opened.push(session.token);
         Ok(Box::new(self.clone()))
     }
+
+    fn frozen_ranges(&self) -> bool {
+        self.0.lock().unwrap().frozen
+    }
 }
 
 #[async_trait]
 impl Sink for Destination {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
-        let (answer, slow) = {
+        let (answer, rule, slow) = {
             let mut script = self.0.lock().unwrap();
-            let transactions = batch.iter().map(|event| event.position().txid.0).collect();
+            let transactions: Vec<_> = batch.iter().map(|event| event.position().txid.0).collect();
+            if batch.is_apart() {
+                script.apart.push(transactions.clone());
+            }
             script.deliveries.push(transactions);
-            (script.answers.pop_front(), script.slow)
+            (script.answers.pop_front(), script.rule.clone(), script.slow)
         };
         tokio::time::sleep(slow).await;
-        answer.map_or(Ok(Delivery::All), |answer| answer(batch))
+        match (answer, rule) {
+            (Some(answer), _) => answer(batch),
+            (None, Some(rule)) => rule(batch),
+            (None, None) => Ok(Delivery::All),
+        }
     }
 }
 
@@ -449,12 +520,35 @@ impl Worker {
         Self::start_with(store, to, holder, settings())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test plays the supervisor")]
     pub(crate) fn start_with(
         store: &Arc<MemoryStore>,
         to: &Destination,
         holder: &str,
         sink: SinkSettings,
+    ) -> Self {
+        Self::start_all(store, to, holder, vec![sink])
+    }
+
+    /// With a sink for each of these names.
+    pub(crate) fn start_many(
+        store: &Arc<MemoryStore>,
+        to: &Destination,
+        holder: &str,
+        names: &[&str],
+    ) -> Self {
+        let sink = |name: &&str| SinkSettings {
+            name: (*name).to_owned(),
+            ..settings()
+        };
+        Self::start_all(store, to, holder, names.iter().map(sink).collect())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test plays the supervisor")]
+    fn start_all(
+        store: &Arc<MemoryStore>,
+        to: &Destination,
+        holder: &str,
+        sinks: Vec<SinkSettings>,
     ) -> Self {
         let worker = WorkerSettings {
             holder: holder.to_owned(),
@@ -469,12 +563,19 @@ impl Worker {
             retention: RetentionSettings::default(),
         };
         let stop = CancellationToken::new();
-        let sinks = vec![(sink, Box::new(to.clone()) as Box<dyn Connector>)];
+        let connector = || Box::new(to.clone()) as Box<dyn Connector>;
+        let sinks = sinks.into_iter().map(|sink| (sink, connector())).collect();
         let running = worker::run(Arc::clone(store), worker, sinks, stop.clone());
         Self {
             stop,
             task: tokio::spawn(running),
         }
+    }
+
+    /// The process dies: nothing is saved and nothing released.
+    pub(crate) async fn killed(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
     }
 
     pub(crate) async fn stopped(self) {
