@@ -47,7 +47,8 @@ macro_rules! settlement {
             "update {schema}.outbox_cursors as kept
              set txid = coalesce($3, kept.txid), seq = coalesce($4, kept.seq),
              delivering = false,
-             moved_at = case when $3 is null then moved_at else {schema}.compute_now() end,
+             moved_at = case when ($3, $4) > (kept.txid, kept.seq)
+                 then {schema}.compute_now() else kept.moved_at end,
              (in_hand_txid, in_hand_seq) = (
                  select kept.in_hand_txid, kept.in_hand_seq
                  where (kept.in_hand_txid, kept.in_hand_seq)

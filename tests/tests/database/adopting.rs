@@ -192,6 +192,41 @@ async fn a_dump_that_straddles_the_present_keeps_its_order() {
     .await;
 }
 
+/// The present has gone past what the dump brought before anybody has noticed.
+#[tokio::test]
+async fn a_dump_that_this_cluster_has_caught_up_with_keeps_its_place() {
+    on_each_postgres(async |outbox| {
+        let high = outbox.database.head().await.unwrap().horizon.0 + 5_000;
+        restore(&outbox, &[(high, 21), (high, 22)]).await;
+        restore_cursor(&outbox, "a", Position::new(high, 21)).await;
+        outbox.publish_subjects([1]).await;
+        // Each round takes a transaction id, as what is undone does as well.
+        outbox
+            .run(
+                "create table {s}.spent (n int);
+                  do $$ begin
+                      for n in 1..6000 loop
+                          begin
+                              insert into {s}.spent values (n);
+                          exception when others then
+                          end;
+                      end loop;
+                  end $$",
+            )
+            .await;
+        outbox.publish_subjects([2]).await;
+        assert!(
+            outbox.head_after_now().await.horizon.0 > high,
+            "it was caught up with"
+        );
+        adopted(&outbox).await;
+        assert_eq!(still_to_come(&outbox).await, ["22", "node/1", "node/2"]);
+        let all = everything(&outbox).await;
+        assert_eq!(subjects(&all), ["21", "22", "node/1", "node/2"]);
+    })
+    .await;
+}
+
 /// A new sink's cursor is of this cluster, and it can't have seen what nobody can read.
 #[tokio::test]
 async fn a_cursor_of_this_cluster_skips_nothing_that_the_dump_brought() {
