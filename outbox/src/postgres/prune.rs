@@ -20,10 +20,35 @@ const ROWS: i64 = 5_000;
 /// How many rows are looked at to count what can be deleted: those of a whole pass.
 const COUNTED_ROWS: i64 = 100_000;
 
+/// Whether a cursor is from another cluster or above the horizon.
+macro_rules! strange_cursor {
+    () => {
+        "exists (
+             select from {schema}.outbox_cursors
+             where stream = 'outbox' and (
+                 system_identifier <> (pg_control_system()).system_identifier
+                 or txid >= pg_snapshot_xmin(pg_current_snapshot())
+             )
+         )"
+    };
+}
+pub(super) use strange_cursor;
+
+/// Whether there are events that came with a dump, and that nobody can read.
+macro_rules! strange_event {
+    () => {
+        "exists (
+             select from {schema}.outbox where txid >= pg_snapshot_xmax(pg_current_snapshot())
+         )"
+    };
+}
+pub(super) use strange_event;
+
 /// The next rows that every cursor has passed, and whether they are old enough.
 macro_rules! walked {
     () => {
-        "with passed as (
+        concat!(
+            "with passed as (
              select txid, seq from {schema}.outbox_cursors where stream = 'outbox'
              union all
              select seek_txid, seek_seq from {schema}.outbox_cursors
@@ -40,16 +65,12 @@ macro_rules! walked {
                      and (txid, seq) <= (passed.txid, passed.seq) and txid <= passed.txid
                  order by txid, seq limit $4
              ) as event
-             where not exists (
-                 select from {schema}.outbox_cursors
-                 where stream = 'outbox' and (
-                     system_identifier <> (pg_control_system()).system_identifier
-                     or txid >= pg_snapshot_xmin(pg_current_snapshot())
-                 )
-             ) and not exists (
-                 select from {schema}.outbox where txid >= pg_snapshot_xmax(pg_current_snapshot())
-             )
-         )"
+             where not ",
+            strange_cursor!(),
+            " and not ",
+            strange_event!(),
+            ")"
+        )
     };
 }
 

@@ -11,6 +11,7 @@ use super::cursor::{position, suspect};
 use super::database::Database;
 use super::error::DatabaseError;
 use super::lease::{SINK_LEASE, seconds_left};
+use super::prune::{strange_cursor, strange_event};
 use super::settlement::Suspect;
 use crate::{Position, Txid};
 
@@ -86,6 +87,8 @@ pub struct RetentionHold {
     pub rows: u64,
     /// The age of the first of them, if its time is known.
     pub age: Option<Duration>,
+    /// Whether positions of another cluster are about. Then nothing is deleted at all.
+    pub strange: bool,
 }
 
 /// The readable rows after a cursor `kept`: how many, and the age of the first. A time of
@@ -136,8 +139,11 @@ const CURSORS: &str = concat!(
 
 /// Like retention, it takes a seek that was ordered for a cursor.
 const HOLD: &str = concat!(
-    "select kept.consumer, kept.txid, kept.seq, lag, lag_age
-     from (
+    "select kept.consumer, kept.txid, kept.seq, lag, lag_age, ",
+    strange_cursor!(),
+    " or ",
+    strange_event!(),
+    " from (
          select consumer, txid, seq from {schema}.outbox_cursors where stream = 'outbox'
          union all
          select consumer, seek_txid, seek_seq from {schema}.outbox_cursors
@@ -172,7 +178,7 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub async fn retention_hold(&self) -> Result<Option<RetentionHold>, DatabaseError> {
-        type Row = (String, Txid, i64, i64, Option<f64>);
+        type Row = (String, Txid, i64, i64, Option<f64>, bool);
         let query = sqlx::query_as(self.schema().sql(HOLD))
             .bind(i64::try_from(MAX_COUNTED_LAG).unwrap_or(i64::MAX));
         let mut checkout = self.checkout().await?;
@@ -181,14 +187,15 @@ impl Database {
             .await
             .map_err(|error| error.while_doing("look for what holds retention back"))?;
         checkout.release();
-        Ok(
-            row.map(|(consumer, txid, seq, lag, lag_age)| RetentionHold {
+        Ok(row.map(
+            |(consumer, txid, seq, lag, lag_age, strange)| RetentionHold {
                 consumer,
                 position: Position { txid, seq },
                 rows: number(lag),
                 age: age(lag_age),
-            }),
-        )
+                strange,
+            },
+        ))
     }
 }
 

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use outbox::{Adopted, ConnectSettings};
+use outbox::{Adopted, ConnectSettings, DatabaseErrorKind, OperateError};
 
 use super::by::By;
-use super::exit::Failure;
+use super::exit::{Failure, Status};
 use super::source::Source;
 use super::{database, logs, table};
 
@@ -29,7 +29,8 @@ impl Adopt {
             ..config.database
         };
         database::require_current(&settings).await?;
-        match outbox::adopt(&settings, &self.by.name(), self.dry_run).await? {
+        let adopted = outbox::adopt(&settings, &self.by.name(), self.dry_run).await;
+        match adopted.map_err(advised)? {
             Some(adopted) => describe(out, &adopted, self.dry_run)?,
             None => writeln!(
                 out,
@@ -37,6 +38,20 @@ impl Adopt {
             )?,
         }
         Ok(())
+    }
+}
+
+/// It rewrites the outbox, to which none of the granted roles has a right.
+fn advised(error: OperateError) -> Failure {
+    match error {
+        OperateError::Database(error) if error.kind() == DatabaseErrorKind::Denied => {
+            let message = format!("{error}; for this, connect as the owner of the tables");
+            Failure::new(Status::Database, message)
+        }
+        OperateError::Database(_)
+        | OperateError::NoCursor(_)
+        | OperateError::BeyondHorizon { .. }
+        | OperateError::Held(_) => error.into(),
     }
 }
 

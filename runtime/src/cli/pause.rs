@@ -42,7 +42,7 @@ impl PauseSink {
                 writeln!(out, "{told}")?;
             }
             Ok(Paused::Already(pause)) => {
-                writeln!(out, "{name} is paused already, {}", described(&pause))?;
+                writeln!(out, "{name} is paused already: {}", described(&pause))?;
             }
             Err(error) => return Err(known::explain(error, &config.sinks, &database).await),
         }
@@ -57,7 +57,7 @@ impl ResumeSink {
         match database.resume(name, &self.by.name()).await {
             Ok(Resumed::Ordered { operation, pause }) => {
                 match pause {
-                    Some(pause) => writeln!(out, "resumed {name}: it was {}", described(&pause))?,
+                    Some(pause) => writeln!(out, "resumed {name}, {}", described(&pause))?,
                     None => writeln!(out, "{name} was not paused: it tries again at once")?,
                 }
                 let told = obeyed::told(&database, name, operation).await?;

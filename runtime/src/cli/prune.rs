@@ -81,6 +81,13 @@ pub(super) fn describe(out: &mut impl Write, hold: Option<&RetentionHold>) -> io
             "retention: no sink has a cursor, so nothing is deleted"
         );
     };
+    if hold.strange {
+        return writeln!(
+            out,
+            "retention: nothing is deleted while there are positions of another cluster: see \
+             `sinks adopt`"
+        );
+    }
     let consumer = &hold.consumer;
     let (kind, name) = match consumer.strip_prefix("sink:") {
         Some(name) => ("sink", name),
@@ -120,6 +127,7 @@ mod tests {
             position: Position::new(7, 9),
             rows: MAX_COUNTED_LAG,
             age: Some(Duration::from_secs(7_200)),
+            strange: false,
         };
         assert_eq!(
             described(Some(&hold)),
@@ -137,6 +145,11 @@ mod tests {
             shown.contains("consumer reader:x") && shown.ends_with("keeps 3 events\n"),
             "{shown}"
         );
+        let strange = RetentionHold {
+            strange: true,
+            ..hold
+        };
+        assert!(described(Some(&strange)).contains("sinks adopt"));
         assert!(described(None).contains("no sink has a cursor"));
     }
 }

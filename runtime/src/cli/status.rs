@@ -49,6 +49,8 @@ struct Hold {
     events_is_minimum: bool,
     /// The age of the first of them.
     seconds: Option<f64>,
+    /// Whether nothing is deleted at all, since positions of another cluster are about.
+    strange: bool,
 }
 
 /// What an operator ordered.
@@ -88,7 +90,10 @@ impl ShowStatus {
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
         table::write(out, Row::HEAD, &cells)?;
         // Without a cursor there is nothing to keep, or nobody has begun.
-        if hold.as_ref().is_some_and(|hold| hold.rows > 0) {
+        if hold
+            .as_ref()
+            .is_some_and(|hold| hold.rows > 0 || hold.strange)
+        {
             prune::describe(out, hold.as_ref())?;
         }
         Ok(())
@@ -103,6 +108,7 @@ impl From<RetentionHold> for Hold {
             events: hold.rows,
             events_is_minimum: hold.rows >= MAX_COUNTED_LAG,
             seconds: hold.age.map(|age| age.as_secs_f64()),
+            strange: hold.strange,
         }
     }
 }

@@ -118,7 +118,7 @@ async fn an_order_counts_as_obeyed_once_the_cursor_was_claimed_again() {
         let seen = database.obedience("a").await.unwrap().unwrap();
         assert!(seen.operation < id);
         assert_eq!(seen.holder.as_deref(), Some("one"));
-        let _ = go(&outbox, &one, Position::new(1, 1)).await;
+        assert_eq!(go(&outbox, &one, Position::new(1, 1)).await, Owned::Yes);
         let seen = database.obedience("a").await.unwrap().unwrap();
         assert!(
             seen.operation < id,

@@ -101,6 +101,7 @@ async fn the_cursor_that_is_the_furthest_back_holds_retention() {
             position,
             rows,
             age: None,
+            strange: false,
         };
         assert_eq!(hold().await, held("sink:a", published[3].position, 1));
         let back = SeekTarget::Position(published[1].position);
@@ -113,6 +114,15 @@ async fn the_cursor_that_is_the_furthest_back_holds_retention() {
             )
             .await;
         assert_eq!(hold().await, held("reader:x", Position::new(1, 1), 5));
+        outbox
+            .run("update {s}.outbox_cursors set system_identifier = 1 where consumer = 'sink:a'")
+            .await;
+        assert!(hold().await.strange);
+        outbox
+            .run("delete from {s}.outbox_cursors where consumer = 'sink:a';
+                  insert into {s}.outbox (txid, topic, payload) values ('99999999999', 'a.b', '{}')")
+            .await;
+        assert!(hold().await.strange);
     })
     .await;
 }

@@ -26,7 +26,7 @@ pub use replay::{Discarded, Replaying};
 pub use seek::{SeekTarget, Sought};
 
 use super::error::DatabaseError;
-use crate::Position;
+use crate::{Position, Txid};
 
 /// Why an order was not given.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +39,15 @@ pub enum OperateError {
     NoCursor(String),
     /// Who went there would skip events that are still to be committed.
     #[error(
-        "position {position} can't be sought: reading ends at {end} for now, and what is \
-         committed later may come before it; `head` is the last position that can be sought"
+        "position {position} can't be sought: what is committed later may come before it, \
+         since nothing from transaction {horizon} on is readable yet; `head` is the last \
+         position that can be sought"
     )]
     BeyondHorizon {
         /// What was asked for.
         position: Position,
-        /// The last position that can be sought.
-        end: Position,
+        /// The first transaction that is not readable yet.
+        horizon: Txid,
     },
     /// A worker is at it.
     #[error(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sqlx::{Connection, PgConnection, Row};
 
 use super::audit::record;
@@ -176,17 +176,23 @@ impl Order {
     }
 }
 
-/// What the record keeps of an order: the filter and what it met.
+/// What the record keeps of an order: what it met, and by which choice.
 fn details(filter: &DeadLetterFilter, marked: &Marked) -> Value {
+    let types: Vec<_> = filter.types.iter().map(ToString::to_string).collect();
+    let choice = [
+        ("sinks", json!(filter.sinks)),
+        ("codes", json!(filter.codes)),
+        ("types", json!(types)),
+        ("ids", json!(filter.ids)),
+        ("before", json!(filter.before.map(Moment::told))),
+    ];
+    let said = choice
+        .into_iter()
+        .filter(|(_, value)| !value.is_null() && *value != json!([]))
+        .map(|(name, value)| (name.to_owned(), value));
     json!({
         "dead_letters": marked.ids.len(),
         "sinks": marked.sinks,
-        "filter": {
-            "sinks": filter.sinks,
-            "codes": filter.codes,
-            "types": filter.types.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "ids": filter.ids,
-            "before": filter.before.map(Moment::told),
-        },
+        "filter": said.collect::<Map<_, _>>(),
     })
 }

@@ -150,7 +150,7 @@ async fn plan(
         SeekTarget::Beginning => Position::BEGINNING,
         SeekTarget::Head => end,
         SeekTarget::Position(position) if position > end => {
-            return Ok(Err(OperateError::BeyondHorizon { position, end }));
+            return Ok(Err(OperateError::BeyondHorizon { position, horizon }));
         }
         SeekTarget::Position(position) => position,
         SeekTarget::Time(moment) => before_first(connection, schema, moment, horizon)

@@ -70,10 +70,17 @@ fn cells(row: DeadLetterRow) -> [String; 10] {
         row.state.as_str().to_owned(),
         row.state_changed_at,
         row.position.to_string(),
-        table::one_line(&row.topic),
-        table::one_line(&row.event_id),
+        text(&row.topic),
+        text(&row.event_id),
         row.attempts.to_string(),
-        table::one_line(&row.code),
-        table::one_line(&row.error),
+        text(&row.code),
+        text(&row.error),
     ]
+}
+
+fn text(text: &str) -> String {
+    match text {
+        "" => "-".to_owned(),
+        text => table::one_line(text),
+    }
 }
