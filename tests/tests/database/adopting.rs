@@ -271,6 +271,41 @@ async fn what_an_open_transaction_publishes_after_the_adoption_comes_after_it() 
 }
 
 #[tokio::test]
+async fn an_adoption_waits_for_whoever_is_publishing() {
+    on_each_postgres(async |outbox| {
+        restore(&outbox, &[(FAR, 12)]).await;
+        restore_cursor(&outbox, "a", Position::new(FAR, 12)).await;
+        let mut application = outbox.application().await;
+        let mut open = application.begin().await.unwrap();
+        let event = crate::fixture::event("open");
+        let publisher = outbox.publisher();
+        publisher.publish(&mut open, event).await.unwrap();
+        let (adopted, ()) = tokio::join!(adopted(&outbox), async {
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            open.commit().await.unwrap();
+        });
+        assert_eq!((adopted.rows, adopted.cursors[0].waiting), (2, 1));
+        assert_eq!(still_to_come(&outbox).await, ["open"]);
+    })
+    .await;
+}
+
+/// A number is drawn for each row that was rolled back, too.
+#[tokio::test]
+async fn no_number_is_given_twice() {
+    on_each_postgres(async |outbox| {
+        restore(&outbox, &[(FAR, 12), (FAR, 13)]).await;
+        restore_cursor(&outbox, "a", Position::new(FAR, 12)).await;
+        outbox.run("select nextval(pg_get_serial_sequence('{s}.outbox', 'seq')) from generate_series(1, 50)").await;
+        adopted(&outbox).await;
+        outbox.publish_subjects([1]).await;
+        let seqs: Vec<_> = everything(&outbox).await.iter().map(|event| event.position().seq).collect();
+        assert!(seqs[0] > 63 && seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_the_old_cluster_was_in_the_middle_of_is_forgotten() {
     on_each_postgres(async |outbox| {
         let published = outbox.publish_subjects(0..4).await;

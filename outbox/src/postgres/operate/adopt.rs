@@ -82,7 +82,7 @@ async fn give(
     dry_run: bool,
 ) -> Answer<Option<Adopted>> {
     // A sound database is left alone: nobody has to wait or to stop for that answer.
-    if plan(connection, schema).await?.is_none() {
+    if plan(connection, schema, 0).await?.is_none() {
         return Ok(Ok(None));
     }
     let mut transaction = connection.begin().await?;
@@ -97,7 +97,11 @@ async fn give(
         transaction.rollback().await?;
         return Ok(Err(OperateError::Held(holders)));
     }
-    let found = plan(&mut transaction, schema).await?;
+    let drawn = match dry_run {
+        true => 0,
+        false => draw(&mut transaction, schema).await?,
+    };
+    let found = plan(&mut transaction, schema, drawn).await?;
     let mut adopted = match found {
         Some(adopted) if !dry_run => {
             renumber(&mut transaction, schema, &adopted).await?;
@@ -186,7 +190,7 @@ const CURSORS: &str = concat!(
 const ROWS: &str = concat!(
     placed!(),
     "select pg_snapshot_xmin(pg_current_snapshot()), count(*), coalesce(bool_or(came), false),
-         greatest(max(seq), nextval(pg_get_serial_sequence($1, 'seq')))
+         coalesce(max(seq), 0)
      from placed"
 );
 
@@ -196,13 +200,13 @@ const RENUMBER: &str = concat!(
      from placed where event.txid = placed.txid and event.seq = placed.seq"
 );
 
-/// What is to be done; `None` if nothing is.
+/// What is to be done, with numbers greater than `drawn`; `None` if nothing is.
 async fn plan(
     connection: &mut PgConnection,
     schema: &Schema,
+    drawn: i64,
 ) -> Result<Option<Adopted>, sqlx::Error> {
     let (horizon, rows, came, last): (Txid, i64, bool, i64) = sqlx::query_as(schema.sql(ROWS))
-        .bind(format!("{}.outbox", schema.quoted()))
         .fetch_one(&mut *connection)
         .await?;
     type Row = (String, Txid, i64, bool, i64);
@@ -215,7 +219,7 @@ async fn plan(
     // The last transaction of which nothing can appear any more: what is committed from
     // now on, also by a transaction that runs already, comes after these rows.
     let base = Position {
-        seq: last,
+        seq: last.max(drawn),
         ..Position::before(horizon)
     };
     let cursors = cursors.into_iter().map(|(consumer, txid, seq, _, passed)| {
@@ -236,6 +240,15 @@ async fn plan(
         base,
         cursors: cursors.collect(),
     }))
+}
+
+/// A number that no row has had yet.
+async fn draw(connection: &mut PgConnection, schema: &Schema) -> Result<i64, sqlx::Error> {
+    let sql = "select coalesce(nextval(pg_get_serial_sequence($1, 'seq')), 0)";
+    sqlx::query_scalar(sql)
+        .bind(format!("{}.outbox", schema.quoted()))
+        .fetch_one(connection)
+        .await
 }
 
 async fn renumber(
