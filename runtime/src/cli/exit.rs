@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use outbox::{DatabaseError, DatabaseErrorKind, OperateError};
 
 use crate::config::Problems;
+use crate::store::StoreError;
 
 /// The exit statuses, as `--help` shows them.
 pub(super) const HELP: &str = "\
@@ -106,6 +107,15 @@ impl From<OperateError> for Failure {
             OperateError::Held(_) => Status::Held,
         };
         Self::new(status, error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error.into_inner().downcast::<DatabaseError>() {
+            Ok(error) => (*error).into(),
+            Err(error) => Self::new(Status::Unexpected, error.to_string()),
+        }
     }
 }
 

@@ -53,7 +53,7 @@ async fn pass(database: &Database, min_age: Duration) -> Result<u64, Failure> {
     let store = Arc::new(database.clone());
     // A signal ends the process at once: what is deleted is deleted, the lease runs out.
     let deleted = Box::pin(pass_under_lease(&store, &pass, &CancellationToken::new())).await;
-    match deleted.map_err(anyhow::Error::new)? {
+    match deleted? {
         Some(rows) => Ok(rows),
         None => Err(held(database).await?),
     }
