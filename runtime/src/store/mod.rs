@@ -198,6 +198,12 @@ impl StoreError {
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(error.into())
     }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Error + Send + Sync> {
+        self.0
+    }
 }
 
 impl fmt::Display for StoreError {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{Owned, Position, Pruned};
+use outbox::{Owned, Position, Prunable, Pruned};
 use sqlx::Connection;
 
 use crate::fixture::{Outbox, event, on_each_postgres};
@@ -38,6 +38,7 @@ fn deleted(rows: u64) -> Pruned {
 #[tokio::test]
 async fn what_every_cursor_has_passed_goes_once_it_is_old() {
     on_each_postgres(async |outbox| {
+        let prunable = async |min_age| outbox.database.prunable(min_age).await.unwrap();
         let published = outbox.publish_subjects(0..10).await;
         outbox.head_after(published[9].position).await;
         let one = hold(&outbox, "one").await;
@@ -51,13 +52,14 @@ async fn what_every_cursor_has_passed_goes_once_it_is_old() {
             .iter()
             .filter(|event| event.position.seq % 2 == 0)
             .count();
-        assert_eq!(
-            prune(&outbox, HOUR).await,
-            deleted(u64::try_from(old).unwrap())
-        );
+        let old = u64::try_from(old).unwrap();
+        let expected = |rows| Prunable { rows, more: false };
+        assert_eq!(prunable(HOUR).await, expected(old));
+        assert_eq!(prunable(NO_AGE).await, expected(7));
+        assert_eq!(prune(&outbox, HOUR).await, deleted(old));
         assert_eq!(prune(&outbox, HOUR).await, NOTHING);
-        let left = u64::try_from(7 - old).unwrap();
-        assert_eq!(prune(&outbox, NO_AGE).await, deleted(left));
+        assert_eq!(prune(&outbox, NO_AGE).await, deleted(7 - old));
+        assert_eq!(prunable(NO_AGE).await, expected(0));
         assert_eq!(rows(&outbox).await, 3);
     })
     .await;

@@ -15,10 +15,10 @@ use crate::holding::{
 
 const AT: Position = Position::new(7, 9);
 
-/// The cursor's row without the clock of its last change.
+/// The cursor's row without the times that a repetition sets anew.
 async fn state(outbox: &Outbox) -> (Value, Vec<Value>) {
     let mut row = row(outbox).await;
-    for clock in ["updated_at", "next_retry_at", "paused_at"] {
+    for clock in ["next_retry_at", "paused_at"] {
         if !row[clock].is_null() {
             row[clock] = "some time".into();
         }
