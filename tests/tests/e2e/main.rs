@@ -18,6 +18,7 @@ mod fixture;
 mod four_sinks;
 mod idle;
 mod misconfigured;
+mod poison;
 mod roles;
 mod stopping;
 mod takeover;

@@ -10,48 +10,21 @@ use sqlx::AssertSqlSafe;
 use tokio::time::Instant;
 
 use super::fixture::{
-    Running, Scene, assert_complete_by_key, assert_complete_in_order, assert_each_once, distinct,
-    eventually, in_file, in_nats, publish,
+    Scene, assert_complete_by_key, assert_complete_in_order, assert_each_once, configure, distinct,
+    eventually, held_by, in_file, in_nats, is_held_by, publish, start,
 };
 
-async fn held_by(scene: &Scene, sink: &str, worker: &str) {
-    let what = format!("{worker} holds {sink}");
-    let look = async || is_held_by(scene, sink, worker).await.then_some(());
-    eventually(&what, look).await;
-}
-
-/// A holder is the worker's name with a few random characters.
-async fn is_held_by(scene: &Scene, sink: &str, worker: &str) -> bool {
-    let holder = scene.holder(sink).await.unwrap_or_default();
-    holder
-        .strip_prefix(worker)
-        .is_some_and(|tail| tail.starts_with('-'))
-}
-
-/// The same configuration for each worker, but for its name.
-fn configure(scene: &Scene, worker: &str, ttl: &str, sinks: &str) {
-    scene.write(
-        &format!("{worker}.toml"),
-        &format!(
-            "[database]\nurl = \"${{DATABASE_URL}}\"\nstatement_timeout = \"5s\"\n\
-             [worker]\nname = \"{worker}\"\nlease_ttl = \"{ttl}\"\n\
-             [poll]\nmax_interval = \"50ms\"\n{sinks}"
-        ),
-    );
-}
-
-/// A moment of the only lease there is, in seconds.
+/// A moment of the lease of sink x, in seconds.
 async fn lease_time(scene: &Scene, column: &str) -> f64 {
     let mut connection = scene.connect().await;
-    let sql = format!("select extract(epoch from {column})::float8 from leases");
+    let sql = format!(
+        "select extract(epoch from {column})::float8 from leases
+         where name = 'singleton:outbox-dispatch:x'"
+    );
     sqlx::query_scalar(AssertSqlSafe(sql))
         .fetch_one(&mut connection)
         .await
         .unwrap()
-}
-
-fn start(scene: &Scene, worker: &str) -> Running {
-    scene.run_with(worker, &["--config", &format!("{worker}.toml")])
 }
 
 #[tokio::test]
