@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod commands;
+mod crashes;
 mod database_outage;
 mod destination_outage;
 mod dev;
@@ -19,6 +20,7 @@ mod four_sinks;
 mod idle;
 mod misconfigured;
 mod poison;
+mod retention;
 mod roles;
 mod stopping;
 mod takeover;

@@ -1,9 +1,7 @@
 //! An event that the destination will never take is found among many and set aside: with few
 //! deliveries, and without disturbing the others' order.
 
-use super::fixture::{
-    Delivered, Scene, assert_complete_by_key, in_file, publish_in_one, scripted,
-};
+use super::fixture::{Delivered, Scene, assert_complete_by_key, in_file, publish_in_one, scripted};
 
 const EVENTS: i32 = 10_000;
 const AT: i32 = 6_667;
@@ -68,7 +66,11 @@ async fn one_among_ten_thousand_that_fails_whole_batches_is_found_and_set_aside(
     // Once whole before bisection, then alone, then a neighbour and a last attempt.
     let alone = calls.iter().filter(|call| call.is_alone(poison.position));
     assert_eq!(alone.count(), ATTEMPTS + 1, "{calls:?}");
-    assert_eq!(calls.iter().filter(|call| call.apart).count(), 1, "{calls:?}");
+    assert_eq!(
+        calls.iter().filter(|call| call.apart).count(),
+        1,
+        "{calls:?}"
+    );
     assert!(calls.len() <= 1 + bisection() + ATTEMPTS + 2, "{calls:?}");
     let dead = &scene.dead_letters("x").await[0];
     assert_eq!(dead["code"], "FAILED", "{dead}");
