@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod bad_input;
+mod broker_outage;
 mod commands;
 mod crashes;
 mod database_outage;
@@ -20,6 +21,7 @@ mod four_sinks;
 mod idle;
 mod misconfigured;
 mod poison;
+mod restored;
 mod retention;
 mod roles;
 mod stopping;
