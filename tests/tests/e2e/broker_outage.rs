@@ -11,13 +11,13 @@ const OUTAGE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn a_broker_that_is_down_for_two_minutes_costs_no_event() {
-    let mut kafka = Kafka::start().await;
+    let (mut kafka, scene) = tokio::join!(Kafka::start(), Scene::new());
     kafka.create_topic("events", 2).await;
-    let scene = Scene::new().await;
     scene.configure(&format!(
         "[sinks.x]\ndelivery_timeout = \"5s\"\nretry = {{ initial = \"100ms\", max = \"3s\" }}\n\
          poison = {{ attempts = 1 }}\n\
-         [sinks.x.kafka]\nbrokers = [\"{}\"]\ntopic = \"events\"\n",
+         [sinks.x.kafka]\nbrokers = [\"{}\"]\ntopic = \"events\"\n\
+         librdkafka = {{ \"reconnect.backoff.max.ms\" = 1000 }}\n",
         kafka.bootstrap()
     ));
     let mut worker = scene.run("worker");
