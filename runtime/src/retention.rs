@@ -28,8 +28,13 @@ pub(crate) async fn retain<S: Store>(
     stop: CancellationToken,
 ) {
     let mut outage = Outage::default();
+    let wanted = Pass {
+        holder: &worker.holder,
+        lease_ttl: worker.lease_ttl,
+        min_age: worker.retention.min_age,
+    };
     while !stop.is_cancelled() {
-        let passed = pass_under_lease(&store, &worker, &stop).await;
+        let passed = pass_under_lease(&store, &wanted, &stop).await;
         if passed.is_ok() && outage.ended().is_some() {
             info!("retention: the database answers again");
         }
@@ -49,14 +54,25 @@ pub(crate) async fn retain<S: Store>(
     }
 }
 
+/// Who makes a pass, and what goes by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass<'a> {
+    /// Its name in the lease.
+    pub(crate) holder: &'a str,
+    /// How long the lease is good for without being renewed.
+    pub(crate) lease_ttl: Duration,
+    /// How old a row must be.
+    pub(crate) min_age: Duration,
+}
+
 /// One pass under the lease; `None` if somebody else holds that.
-async fn pass_under_lease<S: Store>(
+pub(crate) async fn pass_under_lease<S: Store>(
     store: &Arc<S>,
-    worker: &WorkerSettings,
+    wanted: &Pass<'_>,
     stop: &CancellationToken,
 ) -> Result<Option<u64>, StoreError> {
-    let (asked_at, ttl) = (Instant::now(), worker.lease_ttl);
-    let Some(lease) = store.acquire(RETENTION_LEASE, &worker.holder, ttl).await? else {
+    let (asked_at, ttl) = (Instant::now(), wanted.lease_ttl);
+    let Some(lease) = store.acquire(RETENTION_LEASE, wanted.holder, ttl).await? else {
         return Ok(None);
     };
     let keeper = Keeper::start(Arc::clone(store), lease.clone(), ttl, asked_at);
@@ -64,7 +80,7 @@ async fn pass_under_lease<S: Store>(
         biased;
         () = stop.cancelled() => Ok(0),
         () = keeper.lost() => Ok(0),
-        rows = pass(&**store, worker.retention.min_age) => rows,
+        rows = pass(&**store, wanted.min_age) => rows,
     };
     drop(keeper);
     store.release(&lease).await?;

@@ -131,8 +131,9 @@ impl Database {
     }
 
     /// Writes what came of replays: a delivered one is done with, a refused one is dead
-    /// for the new reason. One that is not waiting to be replayed any more is left
-    /// alone, and so is every one under another token.
+    /// for the new reason. That may be said of one more than once; the last word stands.
+    /// One that was replayed or discarded meanwhile is left alone, and so is every one
+    /// under another token.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -152,11 +153,12 @@ impl Database {
                  set state = case when outcome.code is null then 'replayed' else 'dead' end,
                      code = coalesce(outcome.code, letter.code),
                      error = coalesce(outcome.error, letter.error),
-                     replays = letter.replays + 1, state_changed_at = {schema}.compute_now()
+                     replays = letter.replays + (letter.state = 'replaying')::integer,
+                     state_changed_at = {schema}.compute_now()
                  from owner, unnest($4::int8[], $5::text[], $6::text[])
                      as outcome (id, code, error)
                  where letter.id = outcome.id and letter.sink = $3
-                     and letter.state = 'replaying'
+                     and letter.state in ('replaying', 'dead')
              )
              select exists (select from owner)",
         );

@@ -116,7 +116,7 @@ fn classify_code(code: &str) -> (DatabaseErrorKind, &'static str) {
     match code {
         "42501" => (
             Denied,
-            " (grant the role what it needs: sinks migrate --worker ROLE or --publisher ROLE)",
+            " (grant the role what it needs: sinks migrate --worker ROLE, --publisher ROLE, --operator ROLE or --retention ROLE)",
         ),
         "42P01" | "42883" | "42703" | "3F000" => (
             NotMigrated,

@@ -46,7 +46,8 @@ macro_rules! settlement {
         concat!(
             "update {schema}.outbox_cursors as kept
              set txid = coalesce($3, kept.txid), seq = coalesce($4, kept.seq),
-             delivering = false, updated_at = {schema}.compute_now(),
+             delivering = false,
+             moved_at = case when $3 is null then moved_at else {schema}.compute_now() end,
              (in_hand_txid, in_hand_seq) = (
                  select kept.in_hand_txid, kept.in_hand_seq
                  where (kept.in_hand_txid, kept.in_hand_seq)
@@ -93,7 +94,7 @@ const PAUSE: &str = settlement!(
 const MARK: &str = concat!(
     "update {schema}.outbox_cursors as kept
      set in_hand_txid = $3, in_hand_seq = $4, delivering = true,
-     hunt_txid = $14, hunt_seq = $15, updated_at = {schema}.compute_now(), ",
+     hunt_txid = $14, hunt_seq = $15, ",
     suspect_after!("kept.txid, kept.seq"),
     " where stream = 'outbox' and consumer = $1 and token = $2
          and (kept.txid, kept.seq) <= ($3, $4)

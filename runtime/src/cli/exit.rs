@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use outbox::{DatabaseError, DatabaseErrorKind};
+use outbox::{DatabaseError, DatabaseErrorKind, OperateError};
 
 use crate::config::Problems;
 
@@ -18,7 +18,8 @@ Exit status:
   3  the database can't be reached or refuses us
   4  the tables are missing, or of another version
   5  a destination failed its check
-  6  dev: what was delivered is not what was published";
+  6  dev: what was delivered is not what was published
+  7  refused: a running worker holds what the command is about";
 
 /// Why the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ pub(super) enum Status {
         expect(dead_code, reason = "without files there is no `dev`")
     )]
     Mismatch = 6,
+    /// A running worker holds what the command is about.
+    Held = 7,
 }
 
 /// A failed command: its exit status, and what to say.
@@ -90,6 +93,17 @@ impl From<DatabaseError> for Failure {
             DatabaseErrorKind::NotMigrated => Status::Schema,
             DatabaseErrorKind::Misconfigured => Status::Configuration,
             DatabaseErrorKind::Other => Status::Unexpected,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<OperateError> for Failure {
+    fn from(error: OperateError) -> Self {
+        let status = match error {
+            OperateError::Database(error) => return error.into(),
+            OperateError::NoCursor(_) | OperateError::BeyondHorizon { .. } => Status::Configuration,
+            OperateError::Held(_) => Status::Held,
         };
         Self::new(status, error.to_string())
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use outbox::{ConnectSettings, Database, DatabaseErrorKind, Fence, Filter, Position};
+use outbox::{
+    ConnectSettings, Database, DatabaseErrorKind, Filter, Owned, Position, ReplayOutcome,
+    Settlement, Then,
+};
 use outbox_tests::servers::{Mode, Postgres, PostgresVersion, Proxy, Shutdown, shared};
 use tokio::time::{Instant, timeout};
 
@@ -228,16 +231,29 @@ async fn every_use_can_be_spawned() {
             .await
             .unwrap()
             .unwrap();
-        drop(
-            database
-                .claim_cursor("x", &lease, head.end())
-                .await
-                .unwrap(),
-        );
-        assert_eq!(
-            database.save_cursor("x", &lease, head.end()).await.unwrap(),
-            Fence::Held(())
-        );
+        database.claim("x", &lease, head.end()).await.unwrap();
+        let settlement = Settlement {
+            up_to: Some(head.end()),
+            dead_letters: Vec::new(),
+            then: Then::Go,
+        };
+        let settled = database.settle("x", &lease, &settlement).await;
+        assert_eq!(settled.unwrap(), Owned::Yes);
+        let replays = database.replays("x", 1).await.unwrap();
+        let outcomes: Vec<_> = replays
+            .iter()
+            .map(|replay| (replay.id, ReplayOutcome::Delivered))
+            .collect();
+        let settled = database.settle_replays("x", &lease, &outcomes).await;
+        assert_eq!(settled.unwrap(), Owned::Yes);
+        database
+            .census("me", &["x".to_owned()], Duration::ZERO)
+            .await
+            .unwrap();
+        database
+            .prune(Duration::ZERO, Position::BEGINNING)
+            .await
+            .unwrap();
         database.cursors().await.unwrap()
     });
     let mut application = outbox.application().await;

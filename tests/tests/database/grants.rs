@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use outbox::{
-    ConnectSettings, Database, DatabaseErrorKind, Failure, Fence, Filter, Position, PublishError,
-    SchemaState, grant, schema_state, sink_lease,
+    ConnectSettings, Database, DatabaseErrorKind, Filter, Mark, Owned, Position, PublishError,
+    ReplayOutcome, SchemaState, Then, grant, schema_state, sink_lease,
 };
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::fixture::{Outbox, event, on_each_postgres, request};
+use crate::holding::{dead_letter, settlement};
 
 /// Roles belong to the whole server: their names are this database's.
 async fn role(outbox: &Outbox, name: &str) -> (String, String) {
@@ -47,9 +48,13 @@ async fn a_publisher_can_publish_and_nothing_else() {
             .unwrap_err();
         assert!(matches!(error, PublishError::Database(_)));
         let mut owner = outbox.application().await;
-        grant(&mut owner, &outbox.settings.schema, Some(&role), None)
-            .await
-            .unwrap();
+        grant(
+            &mut owner,
+            &outbox.settings.schema,
+            &[(Duty::Publisher, &role)],
+        )
+        .await
+        .unwrap();
 
         publisher
             .publish(&mut connection, event("s"))
@@ -95,7 +100,7 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
         let error = database.head().await.unwrap_err();
         assert_eq!(error.kind(), DatabaseErrorKind::Denied, "{error}");
         let mut owner = outbox.application().await;
-        grant(&mut owner, &settings.schema, None, Some(&role))
+        grant(&mut owner, &settings.schema, &[(Duty::Worker, &role)])
             .await
             .unwrap();
 
@@ -121,6 +126,8 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
             "delete from {s}.outbox",
             "delete from {s}.outbox_cursors",
             "delete from {s}.leases",
+            "delete from {s}.outbox_dead_letters",
+            "insert into {s}.outbox_operations (command, by_whom) values ('seek', 'me')",
             "update {s}.outbox_migrations set version = 9",
             "create table {s}.x ()",
         ] {
@@ -130,7 +137,7 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
     .await;
 }
 
-/// Does all that a worker does with leases and cursors.
+/// Does all that a worker does with leases, cursors and dead letters.
 async fn keep_books(database: &Database, end: Position) {
     let ttl = Duration::from_secs(30);
     let lease = database
@@ -139,28 +146,37 @@ async fn keep_books(database: &Database, end: Position) {
         .unwrap()
         .unwrap();
     let claim = database
-        .claim_cursor("a", &lease, Position::BEGINNING)
+        .claim("a", &lease, Position::BEGINNING)
         .await
         .unwrap();
-    assert!(matches!(claim, Fence::Held(_)));
-    let failure = Failure {
-        up_to: None,
-        attempts: 1,
-        retry_in: ttl,
-        kind: "unavailable",
-        error: "no answer",
+    assert!(claim.is_some());
+    let mark = Mark {
+        end,
+        hunt: None,
+        suspect: None,
     };
+    assert_eq!(database.mark("a", &lease, &mark).await.unwrap(), Owned::Yes);
+    let settlement = settlement(end, [dead_letter(end)], Then::Go);
     assert_eq!(
-        database.save_failure("a", &lease, failure).await.unwrap(),
-        Fence::Held(())
+        database.settle("a", &lease, &settlement).await.unwrap(),
+        Owned::Yes
     );
+    assert_eq!(database.recent_dead_letters("a", ttl).await.unwrap(), 1);
+    assert_eq!(database.replays("a", 10).await.unwrap().len(), 0);
+    let outcomes = [(1, ReplayOutcome::Delivered)];
     assert_eq!(
-        database.save_cursor("a", &lease, end).await.unwrap(),
-        Fence::Held(())
+        database
+            .settle_replays("a", &lease, &outcomes)
+            .await
+            .unwrap(),
+        Owned::Yes
     );
+    let members = database.census("me", &["a".to_owned()], ttl).await.unwrap();
+    assert_eq!(members[0].held, ["a"]);
+    database.leave("me").await.unwrap();
     assert_eq!(database.cursors().await.unwrap().len(), 1);
     assert_eq!(database.lease_holders().await.unwrap().len(), 1);
-    assert!(database.renew_lease(&lease, ttl).await.unwrap());
+    assert_eq!(database.renew_lease(&lease, ttl).await.unwrap(), Owned::Yes);
     database.release_lease(&lease).await.unwrap();
 }
 
@@ -170,9 +186,13 @@ async fn grants_to_a_missing_role_grant_nothing() {
         let (role, _) = role(&outbox, "publisher").await;
         let mut owner = outbox.application().await;
         let schema = &outbox.settings.schema;
-        grant(&mut owner, schema, Some(&role), Some("nobody here"))
-            .await
-            .unwrap_err();
+        grant(
+            &mut owner,
+            schema,
+            &[(Duty::Publisher, &role), (Duty::Worker, "nobody here")],
+        )
+        .await
+        .unwrap_err();
         let sql = AssertSqlSafe("select has_schema_privilege($1, $2, 'usage')".to_owned());
         let (may,): (bool,) = sqlx::query_as(sql)
             .bind(role)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use outbox::{ConnectSettings, Database};
+use outbox::{ConnectSettings, Database, Owned};
 use sqlx::Connection;
 
 use crate::fixture::on_each_postgres;
@@ -22,7 +22,7 @@ async fn a_lease_has_one_holder_until_it_expires_or_is_released() {
             .unwrap()
             .unwrap();
         assert_eq!(database.acquire_lease("x", "b", LONG).await.unwrap(), None);
-        assert!(database.renew_lease(&a, SHORT).await.unwrap());
+        assert_eq!(database.renew_lease(&a, SHORT).await.unwrap(), Owned::Yes);
         sleep(SHORT * 2).await;
         let b = database
             .acquire_lease("x", "b", LONG)
@@ -30,7 +30,7 @@ async fn a_lease_has_one_holder_until_it_expires_or_is_released() {
             .unwrap()
             .unwrap();
         assert!(b.token > a.token);
-        assert!(!database.renew_lease(&a, LONG).await.unwrap());
+        assert_eq!(database.renew_lease(&a, LONG).await.unwrap(), Owned::No);
         database.release_lease(&a).await.unwrap();
         assert_eq!(
             database.acquire_lease("x", "a", LONG).await.unwrap(),
@@ -38,7 +38,7 @@ async fn a_lease_has_one_holder_until_it_expires_or_is_released() {
             "b has it still"
         );
         database.release_lease(&b).await.unwrap();
-        assert!(!database.renew_lease(&b, LONG).await.unwrap());
+        assert_eq!(database.renew_lease(&b, LONG).await.unwrap(), Owned::No);
         let c = database
             .acquire_lease("x", "c", LONG)
             .await
@@ -54,7 +54,7 @@ async fn a_lease_has_one_holder_until_it_expires_or_is_released() {
             again.token > c.token,
             "whoever takes it again is somebody new"
         );
-        assert!(!database.renew_lease(&c, LONG).await.unwrap());
+        assert_eq!(database.renew_lease(&c, LONG).await.unwrap(), Owned::No);
     })
     .await;
 }
@@ -121,10 +121,46 @@ async fn a_lease_does_not_wait_for_a_connection_behind_reads() {
         assert!(timeout(SHORT * 4, &mut read).await.is_err(), "it waits");
         let lease = database.acquire_lease("x", "a", LONG).await.unwrap();
         let lease = lease.unwrap();
-        assert!(database.renew_lease(&lease, LONG).await.unwrap());
+        assert_eq!(
+            database.renew_lease(&lease, LONG).await.unwrap(),
+            Owned::Yes
+        );
         database.release_lease(&lease).await.unwrap();
         transaction.rollback().await.unwrap();
         read.await.unwrap();
+    })
+    .await;
+}
+
+/// H6: a holder that let its lease run out may have died of what it had in hand.
+#[tokio::test]
+async fn a_lease_that_another_let_run_out_is_abandoned() {
+    on_each_postgres(async |outbox| {
+        let database = &outbox.database;
+        let take = async |holder| {
+            outbox
+                .run("update {s}.leases set expires_at = {s}.compute_now()")
+                .await;
+            let taken = database.acquire_lease("x", holder, LONG).await.unwrap();
+            taken.unwrap()
+        };
+        assert!(!take("a").await.abandoned, "nobody had it");
+        let again = take("a").await;
+        assert!(!again.abandoned, "it was its own");
+        database.release_lease(&again).await.unwrap();
+        assert!(!take("b").await.abandoned, "it was released");
+        assert!(take("c").await.abandoned);
+        // The answer was lost, and it asks again.
+        let again = take("c").await;
+        assert!(again.abandoned);
+        assert_eq!(
+            database.renew_lease(&again, LONG).await.unwrap(),
+            Owned::Yes
+        );
+        let again = take("c").await;
+        assert!(!again.abandoned, "it knows by now");
+        database.release_lease(&again).await.unwrap();
+        assert!(!take("d").await.abandoned);
     })
     .await;
 }
