@@ -29,7 +29,9 @@ async fn a_broker_that_is_down_for_two_minutes_costs_no_event() {
     publish(scene.database(), 100).await;
     // A worker that is replaced meanwhile goes on where the other was: one is stopped, one killed.
     sleep_until(since + OUTAGE / 3).await;
-    let row = scene.status_when("x", |row| row["attempts"].as_u64() >= Some(5)).await;
+    let row = scene
+        .status_when("x", |row| row["attempts"].as_u64() >= Some(5))
+        .await;
     worker.stop().await;
     let mut worker = scene.run("second");
     sleep_until(since + OUTAGE * 2 / 3).await;
@@ -39,14 +41,23 @@ async fn a_broker_that_is_down_for_two_minutes_costs_no_event() {
     sleep_until(since + OUTAGE).await;
 
     let last = scene.status("x").await;
-    assert!(last["attempts"].as_u64() > row["attempts"].as_u64(), "{row} {last}");
+    assert!(
+        last["attempts"].as_u64() > row["attempts"].as_u64(),
+        "{row} {last}"
+    );
     assert_eq!(last["last_error_kind"], "unavailable", "{last}");
     assert_eq!(last["position"], before[49].position.to_string(), "{last}");
-    assert_eq!(scene.dead_letters("x").await, Vec::<serde_json::Value>::new());
+    assert_eq!(
+        scene.dead_letters("x").await,
+        Vec::<serde_json::Value>::new()
+    );
     kafka.start_again().await;
     let published = publish(scene.database(), 50).await;
     scene.up_to_date("x").await;
     worker.stop().await;
-    assert_eq!(scene.dead_letters("x").await, Vec::<serde_json::Value>::new());
+    assert_eq!(
+        scene.dead_letters("x").await,
+        Vec::<serde_json::Value>::new()
+    );
     assert_complete_by_key("kafka", &in_kafka(&kafka, "events").await, &published);
 }

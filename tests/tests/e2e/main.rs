@@ -20,6 +20,7 @@ mod fixture;
 mod four_sinks;
 mod idle;
 mod misconfigured;
+mod odd_text;
 mod poison;
 mod restored;
 mod retention;
