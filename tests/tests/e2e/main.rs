@@ -22,6 +22,7 @@ mod idle;
 mod misconfigured;
 mod odd_text;
 mod poison;
+mod replays;
 mod restored;
 mod retention;
 mod roles;

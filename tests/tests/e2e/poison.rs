@@ -1,7 +1,10 @@
 //! An event that the destination will never take is found among many and set aside: with few
 //! deliveries, and without disturbing the others' order.
 
-use super::fixture::{Delivered, Scene, assert_complete_by_key, in_file, publish_in_one, scripted};
+use super::fixture::{
+    Call, Delivered, Running, Scene, assert_complete_by_key, eventually, in_file, publish_in_one,
+    scripted,
+};
 
 const EVENTS: i32 = 10_000;
 const AT: i32 = 6_667;
@@ -16,20 +19,29 @@ fn settings() -> String {
     )
 }
 
-/// A scene whose sink meets one event among many with this fault. Returns it with the poisonous
-/// event and the others, once that is set aside and they have arrived.
-async fn found(fault: &str) -> (Scene, Delivered, Vec<Delivered>) {
+/// A sink that met one event among many with a fault, once that is set aside and the others have
+/// arrived. The fault goes on.
+struct Found {
+    scene: Scene,
+    worker: Running,
+    poison: Delivered,
+}
+
+async fn found(fault: &str) -> Found {
     let scene = Scene::new().await;
     let fault = format!("{{ type = \"poison.pill\", does = \"{fault}\", while = \"broken\" }}");
     scene.configure(&scripted("x", &settings(), &fault));
     scene.break_it("broken");
     let mut published = publish_in_one(scene.database(), EVENTS, "poison.pill", &[AT]).await;
-    let mut worker = scene.run_scripted("worker");
+    let worker = scene.run_scripted("worker");
     scene.up_to_date("x").await;
-    worker.stop().await;
     let poison = published.remove(usize::try_from(AT).unwrap() - 1);
     assert_set_aside(&scene, &poison, &published).await;
-    (scene, poison, published)
+    Found {
+        scene,
+        worker,
+        poison,
+    }
 }
 
 async fn assert_set_aside(scene: &Scene, poison: &Delivered, others: &[Delivered]) {
@@ -47,31 +59,61 @@ fn bisection() -> usize {
     1 + 2 * usize::try_from(EVENTS.ilog2() + 1).unwrap()
 }
 
-#[tokio::test]
-async fn one_among_ten_thousand_that_is_refused_is_set_aside() {
-    let (scene, poison, _) = found("refuse").await;
-    let calls = scene.calls("x");
-    let alone = calls.iter().filter(|call| call.is_alone(poison.position));
-    assert_eq!(alone.count(), ATTEMPTS, "{calls:?}");
-    assert!(calls.len() <= bisection() + ATTEMPTS, "{calls:?}");
-    let dead = &scene.dead_letters("x").await[0];
-    assert_eq!(dead["code"], "SCRIPTED", "{dead}");
-    assert_eq!(dead["error"], "as the script says", "{dead}");
+/// The fault is gone, and an operator orders a replay: the event arrives once more.
+async fn assert_replayed(found: Found) {
+    let Found {
+        scene,
+        mut worker,
+        poison,
+    } = found;
+    let before = scene.cursor("x").await;
+    let taken = in_file(&scene.path("x.ndjson")).len();
+    scene.mend_it("broken");
+    let said = scene
+        .sinks(&["dead-letters", "replay", "--sink", "x"])
+        .await;
+    let said = said.succeeded();
+    assert!(said.contains("1 to be replayed: 1 of x"), "{said}");
+    assert!(said.contains("newer events of the same key"), "{said}");
+    let look = async || (scene.dead_letters("x").await[0]["state"] == "replayed").then_some(());
+    eventually("it is replayed", look).await;
+    worker.stop().await;
+    assert_eq!(scene.replays("x", &poison.id), [1], "once, and marked");
+    assert_eq!(in_file(&scene.path("x.ndjson")).len(), taken + 1);
+    assert_eq!(scene.cursor("x").await["position"], before["position"]);
 }
 
 #[tokio::test]
-async fn one_among_ten_thousand_that_fails_whole_batches_is_found_and_set_aside() {
-    let (scene, poison, _) = found("fail").await;
-    let calls = scene.calls("x");
+async fn one_among_ten_thousand_that_is_refused_is_set_aside_and_can_be_replayed() {
+    let found = found("refuse").await;
+    let calls = found.scene.calls("x");
+    let alone = |call: &&Call| call.is_alone(found.poison.position);
+    assert_eq!(calls.iter().filter(alone).count(), ATTEMPTS, "{calls:?}");
+    assert!(calls.len() <= bisection() + ATTEMPTS, "{calls:?}");
+    let dead = &found.scene.dead_letters("x").await[0];
+    assert_eq!(dead["code"], "SCRIPTED", "{dead}");
+    assert_eq!(dead["error"], "as the script says", "{dead}");
+    assert_replayed(found).await;
+}
+
+#[tokio::test]
+async fn one_among_ten_thousand_that_fails_whole_batches_is_found_and_can_be_replayed() {
+    let found = found("fail").await;
+    let calls = found.scene.calls("x");
     // Once whole before bisection, then alone, then a neighbour and a last attempt.
-    let alone = calls.iter().filter(|call| call.is_alone(poison.position));
-    assert_eq!(alone.count(), ATTEMPTS + 1, "{calls:?}");
+    let alone = |call: &&Call| call.is_alone(found.poison.position);
+    assert_eq!(
+        calls.iter().filter(alone).count(),
+        ATTEMPTS + 1,
+        "{calls:?}"
+    );
     assert_eq!(
         calls.iter().filter(|call| call.apart).count(),
         1,
         "{calls:?}"
     );
     assert!(calls.len() <= 1 + bisection() + ATTEMPTS + 2, "{calls:?}");
-    let dead = &scene.dead_letters("x").await[0];
+    let dead = &found.scene.dead_letters("x").await[0];
     assert_eq!(dead["code"], "FAILED", "{dead}");
+    assert_replayed(found).await;
 }
