@@ -1,85 +1,99 @@
-//! A cluster that is another one than it was: restored from a dump, put back from a copy, or moved
-//! to later transaction ids. Nothing is skipped in silence (A23).
+//! A database that was restored from a dump into another cluster: the sinks stop and say why, and
+//! after `sinks adopt` nothing is lost and nothing comes twice (A23).
 
-use outbox_tests::servers::{Database, Postgres, Shutdown};
-use sqlx::{AssertSqlSafe, Executor};
+use std::collections::HashSet;
+use std::time::Duration;
 
-use super::fixture::{
-    Delivered, Scene, assert_complete_in_order, assert_each_once, in_file, publish,
-};
+use outbox_tests::servers::Postgres;
+use tokio::time::sleep;
+
+use super::fixture::{Delivered, Scene, assert_each_once, burn, in_file, publish};
 
 const FILE: &str = "[sinks.x.file]\npath = \"x.ndjson\"\n";
 
-/// Uses up so many transaction ids.
-async fn burn(database: &Database, count: u32) {
-    let sql = format!(
-        "do $$ begin for n in 1..{count} loop perform pg_current_xact_id(); commit; end loop; end $$"
-    );
-    let mut connection = database.connect().await;
-    connection.execute(AssertSqlSafe(sql)).await.unwrap();
-}
-
-#[tokio::test]
-async fn an_older_copy_that_is_put_back_under_a_running_worker_is_delivered_from_its_own_cursor() {
-    let mut postgres = Postgres::newest().await;
-    let scene = Scene::on(&postgres).await;
-    scene.configure(FILE);
-    let file = scene.path("x.ndjson");
-    let mut worker = scene.run("worker");
-    publish(scene.database(), 30).await;
+/// One sink that has got thirty of fifty events and one that has got ten, in a cluster of their own
+/// whose transaction ids begin late or not; then all of it in another cluster, by a dump.
+async fn moved(early: &Postgres, late: &Postgres) -> (Scene, Vec<Delivered>) {
+    let mut scene = Scene::on(early).await;
+    let other = "[sinks.y.file]\npath = \"y.ndjson\"\n";
+    scene.configure(&format!("{FILE}{other}"));
+    let mut worker = scene.run("before");
+    publish(scene.database(), 10).await;
     scene.up_to_date("x").await;
-    postgres.stop(Shutdown::Fast).await;
-    postgres.back_up().await;
-
-    postgres.start_again().await;
-    let later = publish(scene.database(), 20).await;
-    scene.up_to_date("x").await;
-    assert_complete_in_order("before", &in_file(&file), &later);
-    postgres.stop(Shutdown::Fast).await;
-    postgres.put_back().await;
-
-    // New events get the positions that those had which the copy does not know.
-    postgres.start_again().await;
-    let delivered = in_file(&file).len();
-    let now = publish(scene.database(), 40).await;
-    assert!(now[30].position < later[49].position, "they overlap");
-    scene.up_to_date("x").await;
+    scene.up_to_date("y").await;
     worker.stop().await;
-    let taken = in_file(&file);
-    assert_each_once("what is published now", &taken[delivered..], &now[30..]);
-}
-
-#[tokio::test]
-async fn transaction_ids_beyond_32_bits_are_delivered_in_order_and_once() {
-    let mut postgres = Postgres::oldest().await;
-    let scene = Scene::on(&postgres).await;
     scene.configure(FILE);
-    let file = scene.path("x.ndjson");
-    let epoch = |event: &Delivered| event.position.txid.0 >> 32;
-    let mut worker = scene.run("worker");
-    publish(scene.database(), 30).await;
-    scene.up_to_date("x").await;
-
-    // Under a running worker the ids go on in epoch 1, in the way that they do with time.
-    postgres.end_epoch_soon(200).await;
-    let mut last = publish(scene.database(), 10).await;
-    assert_eq!(epoch(&last[39]), 0);
-    burn(scene.database(), 150).await;
-    last = publish(scene.database(), 500).await;
-    assert_eq!((epoch(&last[40]), epoch(&last[539])), (0, 1));
-    scene.up_to_date("x").await;
-    assert_each_once("from epoch 0 to 1", &in_file(&file), &last);
-
-    // Or somebody moves them on, and some events are not delivered yet.
-    worker.stop().await;
+    let mut worker = scene.run("before");
     publish(scene.database(), 20).await;
-    postgres.stop(Shutdown::Fast).await;
-    postgres.reset_wal(&["--epoch", "7"]).await;
-    postgres.start_again().await;
-    let published = publish(scene.database(), 30).await;
-    assert_eq!((epoch(&published[559]), epoch(&published[560])), (1, 7));
-    let mut worker = scene.run("again");
     scene.up_to_date("x").await;
     worker.stop().await;
-    assert_each_once("from epoch 1 to 7", &in_file(&file), &published);
+    let before = publish(scene.database(), 20).await;
+    let dump = early.dump(scene.database()).await;
+    scene.move_to(late.restore(&dump).await);
+    scene.configure(&format!(
+        "[retention]\nmin_age = \"0s\"\ninterval = \"1s\"\n{FILE}{other}"
+    ));
+    (scene, before)
+}
+
+async fn a_dump_stops_the_sinks_until_it_is_adopted(from: &Postgres, to: &Postgres) {
+    let (scene, before) = moved(from, to).await;
+    // The application does not wait for the operator.
+    let old: HashSet<_> = before.iter().map(|event| event.id.clone()).collect();
+    let both = publish(scene.database(), 15).await;
+    let new: Vec<_> = both
+        .into_iter()
+        .filter(|event| !old.contains(&event.id))
+        .collect();
+    let mut worker = scene.run("after");
+    worker.says("not delivering: a person must decide", 2).await;
+    for sink in ["x", "y"] {
+        let row = scene
+            .status_when(sink, |row| row["last_error"].is_string())
+            .await;
+        assert_eq!(row["state"], "backing-off", "{row}");
+        assert_eq!(row["last_error_kind"], "misconfigured", "{row}");
+        let told = row["last_error"].as_str().unwrap();
+        assert!(told.contains("`sinks adopt`"), "{told}");
+    }
+    assert!(
+        worker.log().contains("`sinks adopt`"),
+        "the log says so too"
+    );
+    // Retention has passed by as well, and nothing was sent.
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(scene.outbox_rows().await, 65);
+    assert_each_once("x", &in_file(&scene.path("x.ndjson")), &before[..30]);
+    assert_each_once("y", &in_file(&scene.path("y.ndjson")), &before[..10]);
+
+    let adopted = scene.sinks(&["adopt"]).await.succeeded();
+    assert!(adopted.contains("65"), "{adopted}");
+    scene.up_to_date("x").await;
+    scene.up_to_date("y").await;
+    worker.stop().await;
+    let ids =
+        |events: &[Delivered]| -> Vec<_> { events.iter().map(|event| event.id.clone()).collect() };
+    let expected = ids(&[before, new].concat());
+    for sink in ["x", "y"] {
+        let taken = in_file(&scene.path(&format!("{sink}.ndjson")));
+        assert_eq!(
+            ids(&taken),
+            expected,
+            "{sink} has all, each once and in order"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_dump_in_a_cluster_with_lower_transaction_ids_is_adopted() {
+    let (from, to) = tokio::join!(Postgres::oldest(), Postgres::newest());
+    burn(&from.database().await, 3_000).await;
+    a_dump_stops_the_sinks_until_it_is_adopted(&from, &to).await;
+}
+
+#[tokio::test]
+async fn a_dump_in_a_cluster_with_higher_transaction_ids_is_adopted() {
+    let (from, to) = tokio::join!(Postgres::newest(), Postgres::newest());
+    burn(&to.database().await, 3_000).await;
+    a_dump_stops_the_sinks_until_it_is_adopted(&from, &to).await;
 }

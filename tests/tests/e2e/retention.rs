@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::Connection;
 use tokio::time::sleep;
 
-use super::fixture::{
-    Scene, assert_each_once, eventually, in_file, publish, publish_one, published, scripted,
-};
+use super::fixture::{Scene, assert_each_once, eventually, in_file, publish, published, scripted};
 
 const MIN_AGE: Duration = Duration::from_secs(1);
 const RETENTION: &str = "[retention]\nmin_age = \"1s\"\ninterval = \"1s\"\n";
@@ -78,6 +77,10 @@ async fn nothing_is_pruned_that_a_stopped_sink_has_still_to_get() {
     a_few_passes().await;
     rows_left(&scene, 30).await;
     let kept = published(scene.database()).await;
+    let shown = scene.sinks(&["status", "--json"]).await.succeeded();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["retention"]["consumer"], "sink:stops", "{shown}");
+    assert_eq!(shown["retention"]["events"], 30, "{shown}");
     worker.stop().await;
 
     // It starts again: everything that it had not got is there.
@@ -87,7 +90,52 @@ async fn nothing_is_pruned_that_a_stopped_sink_has_still_to_get() {
     let taken = in_file(&scene.path("stops.ndjson"));
     assert_each_once("the sink that was stopped", &taken[20..], &kept);
     rows_left(&scene, 0).await;
-    publish_one(scene.database(), "a.b", "s").await;
-    scene.up_to_date("stops").await;
     worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_sink_that_is_gone_for_good_holds_back_is_freed_by_forgetting_it() {
+    let scene = Scene::new().await;
+    let (runs, gone) = (scripted("runs", "", ""), scripted("gone", "", ""));
+    scene.configure(&format!("{RETENTION}{runs}{gone}"));
+    let mut worker = scene.run_scripted("both");
+    publish(scene.database(), 20).await;
+    scene.up_to_date("runs").await;
+    scene.up_to_date("gone").await;
+    let refused = scene.sinks(&["forget", "gone"]).await;
+    assert!(
+        !matches!(refused.code, Some(0)),
+        "a worker holds it: {refused:?}"
+    );
+    worker.stop().await;
+
+    scene.configure(&format!("{RETENTION}{runs}"));
+    let mut worker = scene.run_scripted("one");
+    publish(scene.database(), 10).await;
+    scene.up_to_date("runs").await;
+    a_few_passes().await;
+    rows_left(&scene, 10).await;
+    let table = scene.sinks(&["status"]).await.succeeded();
+    assert!(table.contains("sink gone is the furthest back"), "{table}");
+    scene.sinks(&["forget", "gone"]).await.succeeded();
+    rows_left(&scene, 0).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_operator_prunes_by_command() {
+    let scene = Scene::new().await;
+    let config = "[retention]\nmin_age = \"0s\"\ninterval = \"1h\"\n[sinks.x.file]\npath = \"x\"\n";
+    scene.configure(config);
+    let mut worker = scene.run("worker");
+    publish(scene.database(), 20).await;
+    scene.up_to_date("x").await;
+    worker.stop().await;
+    publish(scene.database(), 10).await;
+    let planned = scene.sinks(&["prune", "--dry-run"]).await.succeeded();
+    assert!(planned.contains("20 events would be deleted"), "{planned}");
+    assert_eq!(scene.outbox_rows().await, 30);
+    let done = scene.sinks(&["prune"]).await.succeeded();
+    assert!(done.contains("deleted 20 events"), "{done}");
+    assert_eq!(scene.outbox_rows().await, 10);
 }
