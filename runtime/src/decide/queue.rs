@@ -9,8 +9,8 @@ use std::collections::{HashSet, VecDeque};
 use outbox::{Event, Position};
 use outbox_sinks::Batch;
 
-/// How many keys are looked at for a neighbour.
-const MAX_NEIGHBOURS: usize = 64;
+/// How many neighbours are looked at.
+pub(super) const MAX_NEIGHBOURS: usize = 64;
 
 /// Pieces of what is not settled yet.
 #[derive(Debug)]
@@ -71,6 +71,11 @@ impl Queue {
         }
     }
 
+    /// Whether everything up to this position was read.
+    pub(super) fn reaches(&self, position: Position) -> bool {
+        self.end >= position
+    }
+
     /// Makes the first event a piece of its own.
     pub(super) fn single_out(&mut self) {
         let Some(piece) = self.pop() else { return };
@@ -105,11 +110,12 @@ impl Queue {
         }
     }
 
-    /// The events after the first one that may be delivered ahead of it: of each other
-    /// key the first one.
+    /// The events after the first one that may be delivered ahead of it, of each other
+    /// key the first one, as far as they are wanted.
     pub(super) fn neighbours<'e>(
         &'e self,
         key: impl Fn(&'e Event) -> Cow<'e, str>,
+        is_wanted: impl Fn(&Position) -> bool,
     ) -> Vec<Position> {
         let mut events = self.events();
         let Some(first) = events.next() else {
@@ -117,7 +123,8 @@ impl Queue {
         };
         let mut seen = HashSet::from([key(first)]);
         let others = events.filter(|event| seen.insert(key(event)));
-        others.map(Event::position).take(MAX_NEIGHBOURS).collect()
+        let others = others.map(Event::position).filter(is_wanted);
+        others.take(MAX_NEIGHBOURS).collect()
     }
 
     /// The event right after the first one.

@@ -9,12 +9,13 @@ mod tests;
 mod trial;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use outbox::{DeadLetter, Event, Position, Stage, Suspect};
 use outbox_sinks::{Batch, Connector, SinkError, Verdict};
 
 use super::judge::{Attempt, Judged, judge, refused, summary};
-use super::queue::Queue;
+use super::queue::{MAX_NEIGHBOURS, Queue};
 
 /// The code of a dead letter whose sink could not say why.
 const FAILED: &str = "FAILED";
@@ -50,6 +51,20 @@ pub struct Before {
     pub died: bool,
 }
 
+/// What was read beyond the batch in hand. It is little, or one more batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beyond {
+    events: usize,
+    bytes: usize,
+}
+
+impl Beyond {
+    /// As many events as a batch has neighbours, unless they are large.
+    const fn has_room(self) -> bool {
+        self.events < MAX_NEIGHBOURS && self.bytes < 1024 * 1024
+    }
+}
+
 /// A batch that is being worked off.
 #[derive(Debug)]
 pub struct Work<'a> {
@@ -58,14 +73,17 @@ pub struct Work<'a> {
     suspect: Option<Suspect>,
     /// Failed deliveries of more than one event.
     failures: u32,
-    /// Whether more was read already to find a neighbour.
-    extended: bool,
+    /// How much was read beyond the batch to find a neighbour.
+    beyond: Beyond,
     /// Whether the suspect has had its attempts, and a neighbour is looked for.
     looking: bool,
     /// The event that is compared with.
     probe: Option<Position>,
-    /// The event that was refused while one after it was taken, in the same delivery.
-    witnessed: Option<Position>,
+    /// Events that were refused when the destination was last known to take anything:
+    /// they say little of whether it takes others.
+    refused: HashSet<Position>,
+    /// Those of which one after them was taken, in the same delivery.
+    witnessed: HashSet<Position>,
 }
 
 /// What to do next.
@@ -125,10 +143,11 @@ impl<'a> Work<'a> {
             queue: Queue::new(batch, end),
             suspect,
             failures: before.failures,
-            extended: false,
+            beyond: Beyond::default(),
             looking: false,
             probe: None,
-            witnessed: None,
+            refused: HashSet::new(),
+            witnessed: HashSet::new(),
         };
         match (&work.suspect, before.died) {
             (Some(_), _) => work.queue.single_out(),
@@ -147,7 +166,10 @@ impl<'a> Work<'a> {
 
     /// Puts what was read next behind what is open.
     pub fn extend(&mut self, more: Option<Batch>, end: Position) {
-        self.extended = more.is_some();
+        if let Some(batch) = &more {
+            self.beyond.events += batch.len();
+            self.beyond.bytes += batch.payload_bytes();
+        }
         self.queue.extend(more, end);
     }
 
@@ -251,12 +273,12 @@ impl<'a> Work<'a> {
         let mut open = Vec::new();
         let mut dead_letters = Vec::new();
         let mut first_open_refused = None;
-        let mut taken_after = false;
+        let mut refused_here = Vec::new();
         let mut up_to = None;
         for (event, verdict) in piece.iter().zip(verdicts) {
             let is_open = match verdict {
                 Verdict::Delivered => {
-                    taken_after = !open.is_empty();
+                    self.witnessed.extend(refused_here.drain(..));
                     None
                 }
                 Verdict::Undeliverable(refusal) => {
@@ -270,7 +292,11 @@ impl<'a> Work<'a> {
                     });
                     None
                 }
-                Verdict::Refused(_) => Some(true),
+                Verdict::Refused(_) => {
+                    refused_here.push(event.position());
+                    self.refused.insert(event.position());
+                    Some(true)
+                }
                 Verdict::Unconfirmed => Some(false),
             };
             match is_open {
@@ -293,8 +319,6 @@ impl<'a> Work<'a> {
         if first_open_refused == Some(true) {
             // The rest waits behind it, so that nothing overtakes it (OB-4).
             self.queue.single_out();
-            let first = self.queue.first().map(Event::position);
-            self.witnessed = first.filter(|_| taken_after);
         }
         self.suspect = None;
         Step {

@@ -184,14 +184,44 @@ fn an_event_that_is_refused_is_tried_alone_and_the_rest_waits() {
         at(4),
         Before::default(),
     );
-    world.work_off(&mut work, 6);
+    world.work_off(&mut work, 5);
     let alone = vec![2];
     let mut expected = vec![vec![1, 2, 3, 4]];
-    expected.extend(vec![alone; 5]);
+    expected.extend(vec![alone; 4]);
     assert_eq!(world.deliveries, expected);
     assert_eq!(world.cursor, at(1));
-    world.work_off(&mut work, 7);
-    assert_eq!(world.deliveries[6], [3], "the neighbour is only tried now");
+    // The third says nothing of whether others are taken, and the fourth has said it.
+    assert!(world.work_off(&mut work, 12));
+    expected.push(vec![2]);
+    expected.extend(vec![vec![3]; 5]);
+    assert_eq!(world.deliveries, expected);
+    assert_eq!(world.dead.keys().collect::<Vec<_>>(), [&2, &3]);
+}
+
+#[test]
+fn poison_events_in_a_row_do_not_stop_a_sink_for_which_more_is_published() {
+    // One event a batch, as they come.
+    let mut fates = vec![Fate::Refused; 6];
+    fates.push(Fate::Fails);
+    fates.extend(vec![Fate::Fine; 20]);
+    let (mut world, connector) = (World::new(&fates), never());
+    let alone = |seq: i64| Batch::new(vec![event(seq, usize::try_from(seq).unwrap())]).unwrap();
+    let mut work = Work::new(rules(&connector), alone(1), at(1), Before::default());
+    let mut published = 2..;
+    for delivery in 1.. {
+        while work.wants_more() {
+            let seq = published.next().unwrap();
+            work.extend(Some(alone(seq)), at(seq));
+        }
+        assert!(delivery < 100, "{:?}", world.deliveries);
+        if world.work_off(&mut work, delivery) {
+            break;
+        }
+    }
+    assert_eq!(
+        world.dead.keys().copied().collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6, 7]
+    );
 }
 
 #[test]

@@ -64,18 +64,19 @@ impl Work<'_> {
     }
 
     /// Whether more should be read, as far as it is there already: the suspect's
-    /// attempts are about to be used up, and nothing of another key follows.
+    /// attempts are about to be used up, and nothing of another key follows that was
+    /// not refused as well.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let lacking = |suspect: &Suspect| match suspect.stage {
             Stage::Alone => {
                 let soon = suspect.attempts.saturating_add(1) >= self.rules.poison_attempts;
-                soon && self.neighbours().is_empty()
+                soon && self.beyond.has_room() && self.neighbours().is_empty()
             }
-            Stage::Probing(probe) => self.queue.probe(probe).is_none(),
+            Stage::Probing(probe) => !self.queue.reaches(probe),
             Stage::Comparing | Stage::Confirming => false,
         };
-        !self.extended && self.suspect.as_ref().is_some_and(lacking)
+        self.suspect.as_ref().is_some_and(lacking)
     }
 
     /// After deaths: the suspect is not tried again before another event went through,
@@ -107,7 +108,7 @@ impl Work<'_> {
                 self.probe = Some(probe);
                 Todo::Deliver(Task { batch, mark: true })
             }
-            None if !self.extended => Todo::AwaitNeighbour,
+            None if !self.queue.reaches(probe) => Todo::AwaitNeighbour,
             // It is not there any more: somebody has changed the filter.
             None => {
                 self.set_stage(Stage::Alone);
@@ -147,7 +148,11 @@ impl Work<'_> {
                 self.set_stage(Stage::Confirming);
                 Step::only(Next::Go)
             }
-            Err(Not::Taken(error) | Not::Known(error)) => Step::only(Next::BackOff(error)),
+            Err(Not::Taken(error)) => {
+                self.refused.insert(probe);
+                Step::only(Next::BackOff(error))
+            }
+            Err(Not::Known(error)) => Step::only(Next::BackOff(error)),
             Err(Not::Ours(error)) => Step::only(Next::GiveUp(error)),
         }
     }
@@ -225,9 +230,15 @@ impl Work<'_> {
         attempts >= self.rules.poison_attempts.max(1)
     }
 
-    /// Chooses whom to compare the suspect with, if there is anybody.
+    /// Chooses whom to compare the suspect with, if there is anybody: rather one that
+    /// was not refused as well.
     fn look_for_neighbour(&mut self) -> bool {
-        let others = self.neighbours();
+        let mut others = self.neighbours();
+        if others.is_empty() {
+            others = self
+                .queue
+                .neighbours(|event| self.rules.key(event), |_| true);
+        }
         let attempts = self.suspect.as_ref().map_or(0, |it| it.attempts);
         let round = attempts.saturating_sub(self.rules.poison_attempts);
         let turn = usize::try_from(round).unwrap_or(0) % others.len().max(1);
@@ -245,12 +256,15 @@ impl Work<'_> {
 
     /// Whether the destination took another event at the time it refused this one.
     fn is_witnessed(&self) -> bool {
-        let suspect = self.suspect.as_ref().map(|suspect| suspect.position);
-        suspect.is_some() && suspect == self.witnessed
+        let witnessed = |suspect: &Suspect| self.witnessed.contains(&suspect.position);
+        self.suspect.as_ref().is_some_and(witnessed)
     }
 
+    /// Events of other keys that were not refused themselves.
     fn neighbours(&self) -> Vec<Position> {
-        self.queue.neighbours(|event| self.rules.key(event))
+        let key = |event| self.rules.key(event);
+        self.queue
+            .neighbours(key, |position| !self.refused.contains(position))
     }
 
     pub(super) fn stage(&self) -> Option<Stage> {
