@@ -31,4 +31,6 @@ mod retention;
 mod roles;
 mod spread;
 mod stopping;
+mod stops_are_no_attempts;
 mod takeover;
+mod zombies;

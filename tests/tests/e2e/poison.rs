@@ -3,7 +3,7 @@
 
 use super::fixture::{
     Call, Delivered, Running, Scene, assert_complete_by_key, eventually, in_file, publish_in_one,
-    scripted,
+    publish_one, scripted,
 };
 
 const EVENTS: i32 = 10_000;
@@ -116,4 +116,43 @@ async fn one_among_ten_thousand_that_fails_whole_batches_is_found_and_can_be_rep
     let dead = &found.scene.dead_letters("x").await[0];
     assert_eq!(dead["code"], "FAILED", "{dead}");
     assert_replayed(found).await;
+}
+
+#[tokio::test]
+async fn several_in_a_row_do_not_wait_for_each_other() {
+    // Each comes by itself, and the first other one is published last of all.
+    let scene = Scene::new().await;
+    let settings = "retry = { initial = \"10ms\", max = \"50ms\" }\npoison = { attempts = 2 }";
+    let fault = "{ type = \"poison.pill\", does = \"refuse\" }";
+    scene.configure(&scripted("x", settings, fault));
+    let mut worker = scene.run_scripted("worker");
+    let mut poison = Vec::new();
+    for number in 0..4 {
+        let subject = format!("pill/{number}");
+        poison.push(
+            publish_one(scene.database(), "poison.pill", &subject)
+                .await
+                .id,
+        );
+        let before = scene.calls("x").len();
+        let tried = async || (scene.calls("x").len() > before).then_some(());
+        eventually("it is tried", tried).await;
+    }
+    assert!(
+        scene.dead_letters("x").await.is_empty(),
+        "nothing else was taken"
+    );
+    let mut others = Vec::new();
+    for number in 0..4 {
+        others.push(publish_one(scene.database(), "a.b", &format!("s/{number}")).await);
+    }
+    scene.up_to_date("x").await;
+    worker.stop().await;
+    let dead = scene.dead_letters("x").await;
+    let ids: Vec<_> = dead
+        .iter()
+        .map(|letter| letter["event_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, poison);
+    assert_complete_by_key("the others", &in_file(&scene.path("x.ndjson")), &others);
 }

@@ -10,8 +10,8 @@ use sqlx::AssertSqlSafe;
 use tokio::time::Instant;
 
 use super::fixture::{
-    Scene, assert_complete_by_key, assert_complete_in_order, assert_each_once, configure, distinct,
-    eventually, held_by, in_file, in_nats, is_held_by, publish, start,
+    Scene, assert_complete_by_key, assert_complete_in_order, assert_each_once, configure,
+    cursor_version, distinct, eventually, held_by, in_file, in_nats, is_held_by, publish, start,
 };
 
 /// A moment of the lease of sink x, in seconds.
@@ -119,12 +119,16 @@ async fn a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes_up
     publish(scene.database(), 50).await;
     stored(61).await;
     scene.up_to_date("x").await;
-    let cursor = cursor_row(&scene).await;
+    let cursor = cursor_version(&scene).await;
 
     network.set(Mode::Pass);
     a.signal(Signal::CONT);
     a.says("another worker may go on", 1).await;
-    assert_eq!(cursor_row(&scene).await, cursor, "the cursor was written");
+    assert_eq!(
+        cursor_version(&scene).await,
+        cursor,
+        "the cursor was written"
+    );
     assert!(is_held_by(&scene, "x", "b").await);
 
     // It waits, and is of use again.
@@ -134,14 +138,4 @@ async fn a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes_up
     scene.up_to_date("x").await;
     assert_complete_by_key("nats", &in_nats(&jetstream, "FROZEN").await, &published);
     a.stop().await;
-}
-
-/// The only cursor, with what tells whether it was written: each write makes a new version of it.
-async fn cursor_row(scene: &Scene) -> String {
-    let mut connection = scene.connect().await;
-    let sql = "select concat(ctid, ' ', xmin, ' ', kept) from outbox_cursors as kept";
-    sqlx::query_scalar(sql)
-        .fetch_one(&mut connection)
-        .await
-        .unwrap()
 }
