@@ -302,7 +302,11 @@ impl<'a> Work<'a> {
                     });
                     None
                 }
-                Verdict::Refused(_) => Some(true),
+                Verdict::Refused(_) => {
+                    // It says little of whether the destination takes others.
+                    self.tried.insert(event.position());
+                    Some(true)
+                }
                 Verdict::Unconfirmed => Some(false),
             };
             match is_open {
