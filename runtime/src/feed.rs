@@ -186,7 +186,7 @@ impl<S: Store> Assembler<S> {
             ..self.limits
         });
         while self.at < end {
-            let head = head_beyond(&mut self.head, self.at, self.history).await;
+            let head = head_beyond(&self.head, self.at, self.history).await;
             let mut page = self.read(head, self.limits).await?;
             let exhausted = page.ended_by == PageEnd::Horizon;
             page.events.retain(|event| event.position() <= end);
@@ -197,7 +197,7 @@ impl<S: Store> Assembler<S> {
     }
 
     async fn wait_for_more(&mut self, batch: &Assembly) -> Option<Head> {
-        let beyond = head_beyond(&mut self.head, self.at, self.history);
+        let beyond = head_beyond(&self.head, self.at, self.history);
         match batch.deadline() {
             Some(deadline) => timeout_at(deadline, beyond).await.ok(),
             None => Some(beyond.await),

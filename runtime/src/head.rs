@@ -5,11 +5,11 @@
 //! when the head has passed them.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outbox::Position;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -22,14 +22,55 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(5);
 const OUTAGE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What the loops hold: the head as it was last seen, and word of its changes.
-pub type HeadReceiver = watch::Receiver<Option<Head>>;
+///
+/// Those who wait are woken in the order in which they began to wait. (tokio's `watch`
+/// draws lots, and then no run of the simulation could be repeated.)
+#[derive(Clone, Debug, Default)]
+pub struct HeadReceiver(Arc<Known>);
 
-/// Polls the head until every receiver is gone.
-pub async fn watch_head<S: Store>(
-    store: Arc<S>,
-    max_interval: Duration,
-    head: watch::Sender<Option<Head>>,
-) {
+#[derive(Debug, Default)]
+struct Known {
+    head: Mutex<Option<Head>>,
+    changed: Notify,
+}
+
+impl HeadReceiver {
+    /// The head as it was last seen.
+    #[must_use]
+    pub fn last(&self) -> Option<Head> {
+        *self.known()
+    }
+
+    /// Waits until `news` is true of the head, and returns it. Pends for ever once the
+    /// polling has ended.
+    async fn wait_for(&self, news: impl Fn(Head) -> bool) -> Head {
+        loop {
+            // Made before the look: what changes after it is not missed.
+            let changed = self.0.changed.notified();
+            if let Some(head) = self.last().filter(|head| news(*head)) {
+                return head;
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes note of a head, and tells those who wait if there is anything new to it.
+    fn tell(&self, seen: Head) -> bool {
+        let told = |head: Head| (head.newest, head.operation, head.history);
+        let moved = self.known().replace(seen).map(told) != Some(told(seen));
+        if moved {
+            self.0.changed.notify_waiters();
+        }
+        moved
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Head>> {
+        self.0.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Polls the head for ever, and tells who holds `head`.
+pub async fn watch_head<S: Store>(store: Arc<S>, max_interval: Duration, head: HeadReceiver) {
     let mut outage = Outage::default();
     let mut interval = BUSY_INTERVAL;
     loop {
@@ -39,12 +80,7 @@ pub async fn watch_head<S: Store>(
                     info!(lasted_s = lasted.as_secs(), "database answers again");
                     interval = BUSY_INTERVAL;
                 }
-                let moved = head.send_if_modified(|known| {
-                    let told = |head: Head| (head.newest, head.operation, head.history);
-                    let moved = known.map(told) != Some(told(seen));
-                    *known = Some(seen);
-                    moved
-                });
+                let moved = head.tell(seen);
                 interval = next_interval(interval, moved, max_interval);
             }
             Err(error) => {
@@ -57,11 +93,7 @@ pub async fn watch_head<S: Store>(
                 interval = (interval * 2).min(OUTAGE_INTERVAL);
             }
         }
-        tokio::select! {
-            biased;
-            () = head.closed() => return,
-            () = sleep(interval) => {}
-        }
+        sleep(interval).await;
     }
 }
 
@@ -76,36 +108,30 @@ fn next_interval(interval: Duration, moved: bool, max: Duration) -> Duration {
 
 /// Waits until there is something after `position`, and returns the head; or a head
 /// of a later history than `history`. Pends for ever once the polling has ended.
-pub async fn head_beyond(head: &mut HeadReceiver, position: Position, history: u64) -> Head {
-    let news = |head: &Option<Head>| {
-        head.is_some_and(|head| match head.history.cmp(&history) {
-            Ordering::Less => false,
-            Ordering::Equal => head.newest > Some(position),
-            Ordering::Greater => true,
-        })
+pub async fn head_beyond(head: &HeadReceiver, position: Position, history: u64) -> Head {
+    let news = |head: Head| match head.history.cmp(&history) {
+        Ordering::Less => false,
+        Ordering::Equal => head.newest > Some(position),
+        Ordering::Greater => true,
     };
-    match head.wait_for(news).await.map(|head| *head) {
-        Ok(Some(head)) => head,
-        Ok(None) | Err(_) => std::future::pending().await,
-    }
+    head.wait_for(news).await
+}
+
+/// Waits until the head was seen once.
+pub(crate) async fn first_head(head: &HeadReceiver) {
+    head.wait_for(|_| true).await;
 }
 
 /// The last operator's command, once the head was seen.
 pub(crate) fn last_operation(head: &HeadReceiver) -> Option<i64> {
-    head.borrow().map(|head| head.operation)
+    head.last().map(|head| head.operation)
 }
 
 /// Waits for an operator's command after the one that is known; for ever if none is
 /// known yet, or the polling has ended.
 pub(crate) async fn next_operation(head: &HeadReceiver, known: Option<i64>) {
-    let mut head = head.clone();
-    let news = |head: &Option<Head>| {
-        let seen = head.map(|head| head.operation);
-        known.is_some() && seen.is_some() && seen != known
-    };
-    if head.wait_for(news).await.is_err() {
-        std::future::pending::<()>().await;
-    }
+    let news = |head: Head| known.is_some_and(|known| head.operation != known);
+    head.wait_for(news).await;
 }
 
 #[cfg(test)]

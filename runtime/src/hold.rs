@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::head::{HeadReceiver, last_operation, next_operation};
+use crate::head::{HeadReceiver, first_head, last_operation, next_operation};
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
 use crate::store::{Store, StoreError};
@@ -84,12 +84,7 @@ impl<S: Store> Hold<'_, S> {
     /// Waits until the head was seen once.
     pub(crate) async fn look_at_orders(&mut self) -> Result<(), Ended> {
         self.operation = None;
-        let mut head = self.head.clone();
-        self.until_stopped(async move {
-            // It ends with the process only.
-            let _seen = head.wait_for(Option::is_some).await.is_ok();
-        })
-        .await?;
+        self.until_stopped(first_head(self.head)).await?;
         self.operation = last_operation(self.head);
         Ok(())
     }
@@ -116,27 +111,43 @@ impl<S: Store> Hold<'_, S> {
         }
     }
 
-    /// Asks the store until it answers.
+    /// Asks the store until it answers, for what a stop lets finish.
     pub(crate) async fn ask<T, Fut>(&self, call: impl Fn() -> Fut) -> Result<T, Ended>
     where
         Fut: Future<Output = Result<T, StoreError>>,
     {
+        self.to_the_end(STORE_GRACE, self.answer(call)).await
+    }
+
+    /// The same, for what a stop makes needless.
+    pub(crate) async fn ask_unless_stopped<T, Fut>(
+        &self,
+        call: impl Fn() -> Fut,
+    ) -> Result<T, Ended>
+    where
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        self.until_stopped(self.answer(call)).await
+    }
+
+    async fn answer<T, Fut>(&self, call: impl Fn() -> Fut) -> T
+    where
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
         let mut outage = Outage::default();
-        let asking = async {
-            loop {
-                match call().await {
-                    Ok(answer) => return answer,
-                    Err(error) => {
-                        let reason = error.to_string();
-                        if outage.failed(&reason) != News::Same {
-                            warn!(sink = self.sink, error = reason, "can't use the cursor");
-                        }
-                        sleep(STORE_RETRY_INTERVAL).await;
+        loop {
+            match call().await {
+                Ok(answer) => return answer,
+                Err(error) => {
+                    let reason = error.to_string();
+                    if outage.failed(&reason) != News::Same {
+                        let sink = self.sink;
+                        warn!(sink, error = reason, "can't use the cursor");
                     }
+                    sleep(STORE_RETRY_INTERVAL).await;
                 }
             }
-        };
-        self.to_the_end(STORE_GRACE, asking).await
+        }
     }
 
     /// Writes to the cursor until it is done, or a newer lease shows up, or the

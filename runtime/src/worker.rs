@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use outbox_sinks::Connector;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +71,7 @@ impl<S: Store> Crew<S> {
     /// Starts a loop for each sink, and what they need: the head and the census.
     fn start_sinks(&mut self, sinks: Vec<(SinkSettings, Box<dyn Connector>)>) {
         let head = self.start_head();
+        let hunting = Arc::new(Semaphore::new(1));
         let mut loops = BTreeMap::new();
         for (sink, connector) in sinks {
             let name = sink.name.clone();
@@ -85,6 +86,7 @@ impl<S: Store> Crew<S> {
                 stop: self.stop.clone(),
                 overdue: self.overdue.clone(),
                 give_back,
+                hunting: Arc::clone(&hunting),
             });
             self.tasks.spawn(supervised(name, move || {
                 let dispatch = Arc::clone(&dispatch);
@@ -100,13 +102,14 @@ impl<S: Store> Crew<S> {
     }
 
     fn start_head(&mut self) -> HeadReceiver {
-        let (sender, head) = watch::channel(None);
+        let head = HeadReceiver::default();
+        let told = head.clone();
         let (store, interval) = (Arc::clone(&self.store), self.worker.poll_max_interval);
         let stop = self.stop.clone();
         self.tasks.spawn(supervised("head".to_owned(), move || {
-            let (store, sender, stop) = (Arc::clone(&store), sender.clone(), stop.clone());
+            let (store, told, stop) = (Arc::clone(&store), told.clone(), stop.clone());
             async move {
-                let polling = watch_head(store, interval, sender);
+                let polling = watch_head(store, interval, told);
                 stop.run_until_cancelled(polling).await;
             }
         }));

@@ -54,6 +54,12 @@ returning txid, seq,
         select from {schema}.outbox_dead_letters where sink = $5 and state = 'replaying'
     ) as replays";
 
+/// That a delivery was never settled is told to one holder, who takes it for a death of
+/// the last one: told again, it would count twice.
+const TOLD: &str = "\
+update {schema}.outbox_cursors set delivering = false
+where stream = 'outbox' and consumer = $1 and token = $2";
+
 impl Database {
     /// Takes a sink's cursor over for a lease, carries out a seek that was ordered, and
     /// creates the cursor at `start` if there is none. `None` if a newer lease has it.
@@ -76,16 +82,24 @@ impl Database {
             .bind(start.txid)
             .bind(start.seq)
             .bind(sink);
+        let told = sqlx::query(self.schema().sql(TOLD))
+            .bind(consumer(sink))
+            .bind(lease.token);
         let mut checkout = self.checkout().await?;
-        let row = self
+        let claimed = self
             .within(async {
                 seek.execute(&mut *checkout).await?;
-                claim.fetch_optional(&mut *checkout).await
+                let row = claim.fetch_optional(&mut *checkout).await?;
+                let claimed = row.as_ref().map(cursor).transpose()?;
+                if claimed.as_ref().is_some_and(|cursor| cursor.delivering) {
+                    told.execute(&mut *checkout).await?;
+                }
+                Ok::<_, sqlx::Error>(claimed)
             })
             .await
             .map_err(|error| error.while_doing("claim a cursor"))?;
         checkout.release();
-        Ok(row.as_ref().map(cursor).transpose()?)
+        Ok(claimed)
     }
 }
 

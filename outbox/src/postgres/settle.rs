@@ -67,12 +67,24 @@ macro_rules! settlement {
     };
 }
 
-const GO: &str = settlement!(
-    "attempts = 0, next_retry_at = null, last_error_kind = null, last_error = null,
-     suspect_txid = null, suspect_seq = null, suspect_attempts = null, suspect_stage = null,
-     suspect_code = null, suspect_error = null, probe_txid = null, probe_seq = null,
-     suspect_since = null"
-);
+/// What is suspected stays so until the cursor has passed it.
+macro_rules! kept_suspect {
+    () => {
+        "(suspect_txid, suspect_seq, suspect_attempts, suspect_stage, suspect_code,
+          suspect_error, probe_txid, probe_seq, suspect_since) = (
+             select kept.suspect_txid, kept.suspect_seq, kept.suspect_attempts,
+                 kept.suspect_stage, kept.suspect_code, kept.suspect_error, kept.probe_txid,
+                 kept.probe_seq, kept.suspect_since
+             where (kept.suspect_txid, kept.suspect_seq)
+                 > (coalesce($3, kept.txid), coalesce($4, kept.seq))
+         )"
+    };
+}
+
+const GO: &str = settlement!(concat!(
+    "attempts = 0, next_retry_at = null, last_error_kind = null, last_error = null, ",
+    kept_suspect!()
+));
 
 const BACK_OFF: &str = settlement!(concat!(
     suspect_after!("coalesce($3, kept.txid), coalesce($4, kept.seq)"),
@@ -80,17 +92,10 @@ const BACK_OFF: &str = settlement!(concat!(
      last_error_kind = $16, last_error = $17"
 ));
 
-const PAUSE: &str = settlement!(
-    "paused_at = {schema}.compute_now(), paused_by = 'sinks', pause_reason = $6,
-     (suspect_txid, suspect_seq, suspect_attempts, suspect_stage, suspect_code,
-      suspect_error, probe_txid, probe_seq, suspect_since) = (
-         select kept.suspect_txid, kept.suspect_seq, kept.suspect_attempts,
-             kept.suspect_stage, kept.suspect_code, kept.suspect_error, kept.probe_txid,
-             kept.probe_seq, kept.suspect_since
-         where (kept.suspect_txid, kept.suspect_seq)
-             > (coalesce($3, kept.txid), coalesce($4, kept.seq))
-     )"
-);
+const PAUSE: &str = settlement!(concat!(
+    "paused_at = {schema}.compute_now(), paused_by = 'sinks', pause_reason = $6, ",
+    kept_suspect!()
+));
 
 const MARK: &str = concat!(
     "update {schema}.outbox_cursors as kept

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::exit::{Failure, Status};
 use super::source::Source;
 use super::{database, table};
-use crate::retention::{Pass, pass_under_lease};
+use crate::retention::{Pass, Wanted, pass_under_lease};
 
 /// Long enough for a pass to go on while a renewal is late.
 const LEASE_TTL: Duration = Duration::from_secs(30);
@@ -36,16 +36,21 @@ impl Prune {
                 "{least}{rows} events would be deleted; nothing was changed"
             )?;
         } else {
-            let rows = pass(&database, min_age).await?;
-            writeln!(out, "deleted {rows} events")?;
+            let Pass { rows, more } = pass(&database, min_age).await?;
+            let again = if more {
+                "; there are more: run it again"
+            } else {
+                ""
+            };
+            writeln!(out, "deleted {rows} events{again}")?;
         }
         Ok(describe(out, database.retention_hold().await?.as_ref())?)
     }
 }
 
-async fn pass(database: &Database, min_age: Duration) -> Result<u64, Failure> {
+async fn pass(database: &Database, min_age: Duration) -> Result<Pass, Failure> {
     let holder = format!("sinks-prune-{}", uuid::Uuid::now_v7().simple());
-    let pass = Pass {
+    let pass = Wanted {
         holder: &holder,
         lease_ttl: LEASE_TTL,
         min_age,
@@ -54,7 +59,7 @@ async fn pass(database: &Database, min_age: Duration) -> Result<u64, Failure> {
     // A signal ends the process at once: what is deleted is deleted, the lease runs out.
     let deleted = Box::pin(pass_under_lease(&store, &pass, &CancellationToken::new())).await;
     match deleted? {
-        Some(rows) => Ok(rows),
+        Some(passed) => Ok(passed),
         None => Err(held(database).await?),
     }
 }

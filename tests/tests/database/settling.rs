@@ -253,6 +253,34 @@ async fn a_repeated_settlement_leaves_what_an_operator_did_meanwhile() {
     .await;
 }
 
+/// The first one was given up for lost, and commits while the second one waits.
+#[tokio::test]
+async fn a_repeated_settlement_waits_for_the_first_and_then_looks_where_the_cursor_is() {
+    on_each_postgres(async |outbox| {
+        let one = hold(&outbox, "one").await;
+        let settlement = settlement(AT, [dead_letter(AT)], Then::Go);
+        let mut other = outbox.application().await;
+        let mut first = other.begin().await.unwrap();
+        sqlx::raw_sql(outbox.sql(
+            "update {s}.outbox_cursors set txid = '7', seq = 9;
+             insert into {s}.outbox_dead_letters (sink, txid, seq, event_id, topic, payload,
+                 code, error, attempts, first_failed_at, state)
+             values ('a', '7', 9, 'x', 'a.b', '{}', 'X', 'x', 1, now(), 'discarded')",
+        ))
+        .execute(&mut *first)
+        .await
+        .unwrap();
+        let second = settle(&outbox, &one, &settlement);
+        tokio::pin!(second);
+        let waited = timeout(Duration::from_millis(200), &mut second).await;
+        assert!(waited.is_err(), "it waits");
+        first.commit().await.unwrap();
+        assert_eq!(second.await, Owned::Yes);
+        assert_eq!(column(&dead_letters(&outbox).await, "state"), ["discarded"]);
+    })
+    .await;
+}
+
 /// OB-7: the dead letters can't be written, so the cursor stays.
 #[tokio::test]
 async fn a_settlement_that_fails_midway_leaves_no_trace() {

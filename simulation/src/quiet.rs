@@ -1,0 +1,237 @@
+//! The end of a run: nothing goes wrong any more, so everything has to come right.
+
+use outbox_runtime::settings::OnPoison;
+
+use crate::agenda::Action;
+use crate::destination::Nature;
+use crate::run::Run;
+use crate::world::{Command, FIRST_NEIGHBOUR, World};
+
+/// How long everything may take to come right.
+const PATIENCE: u64 = 40 * 60_000;
+/// How long a sink may stand still before somebody looks whether it can go on at all.
+const STANDSTILL: u64 = 240_000;
+/// How long nothing at all may happen once everything is done.
+const SILENCE: u64 = 15_000;
+
+impl Run {
+    /// Lets everything come right, or finds what does not.
+    pub(crate) fn settle_down(&mut self) {
+        self.calm_down();
+        let began = self.now();
+        let mut at = Standing::default();
+        while let Some(open) = self.open() {
+            if self.is_over() {
+                return;
+            }
+            if self.now() > began + PATIENCE {
+                return self.shared.world().violated("progress", open);
+            }
+            self.step();
+            self.help(&mut at);
+        }
+        self.stay_silent();
+        self.stop_all();
+    }
+
+    fn calm_down(&mut self) {
+        let now = self.now();
+        while let Some(action) = self.agenda.take(u64::MAX) {
+            // Transactions end; nothing else that was planned happens any more.
+            if let Action::Insert { .. } | Action::Commit { .. } | Action::RollBack(_) = action {
+                self.agenda.add(now, action);
+                self.happen(now);
+            }
+        }
+        for (worker, host) in self.hosts.iter_mut().enumerate() {
+            match host {
+                Some(host) => {
+                    if let Some(pause) = &mut host.paused {
+                        pause.until = now;
+                    }
+                }
+                None => self.agenda.add(now, Action::Start { worker }),
+            }
+        }
+        for number in 0..6 {
+            self.neighbours(now + 300 * number, FIRST_NEIGHBOUR + number);
+        }
+        self.slice_ms = self.slice_ms.max(60);
+        let mut world = self.shared.world();
+        world.log(|| "nothing goes wrong any more".to_owned());
+        (world.calm, world.down_until) = (true, 0);
+        for destination in &mut world.destinations {
+            destination.outage = None;
+        }
+        for process in &mut world.processes {
+            (process.crash_in, process.cut_off_until) = (None, 0);
+        }
+    }
+
+    /// Publishes events of other keys, which every destination takes.
+    fn neighbours(&mut self, at: u64, number: u64) {
+        let transaction = number;
+        self.agenda.add(at, Action::Begin(transaction));
+        for area in 0..crate::plan::AREAS.len() {
+            let key = number;
+            self.agenda.add(
+                at,
+                Action::Insert {
+                    transaction,
+                    key,
+                    area,
+                },
+            );
+        }
+        let synchronous = true;
+        self.agenda.add(
+            at,
+            Action::Commit {
+                transaction,
+                synchronous,
+            },
+        );
+    }
+
+    /// What is still to be done.
+    fn open(&self) -> Option<String> {
+        if let Some(at) = self.agenda.next_at() {
+            return Some(format!("something happens at {at}"));
+        }
+        let alive: Vec<String> = self
+            .hosts
+            .iter()
+            .flatten()
+            .map(|host| host.holder())
+            .collect();
+        self.shared.world().open(&alive)
+    }
+
+    /// What an operator does who looks now and then.
+    fn help(&mut self, standing: &mut Standing) {
+        let now = self.now();
+        let mut world = self.shared.world();
+        for sink in 0..world.cursors.len() {
+            if now >= standing.looked_at + 3_000 {
+                world.let_go_on(sink);
+            }
+            let at = world.cursor(sink).map(|row| row.position);
+            if standing.positions.len() <= sink {
+                standing.positions.resize(sink + 1, (now, None));
+            }
+            let Some((since, known)) = standing.positions.get_mut(sink) else {
+                continue;
+            };
+            if *known != at {
+                (*since, *known) = (now, at);
+            } else if now > *since + STANDSTILL {
+                *since = now;
+                world.repair_successor(sink);
+            }
+        }
+        if now >= standing.looked_at + 3_000 {
+            standing.looked_at = now;
+        }
+    }
+
+    /// When all is done, nothing is done any more.
+    fn stay_silent(&mut self) {
+        let deliveries = |run: &Self| run.shared.world().counted("deliveries");
+        let (before, until) = (deliveries(self), self.now() + SILENCE);
+        while self.now() < until && !self.is_over() {
+            self.step();
+        }
+        let more = deliveries(self) - before;
+        if more > 0 {
+            let seen = format!("{more} deliveries after everything was done");
+            self.shared.world().violated("useless work", seen);
+        }
+    }
+
+    /// A stop in good order gives all leases back.
+    fn stop_all(&mut self) {
+        let now = self.now();
+        for host in self.hosts.iter_mut().flatten() {
+            host.stop(now);
+        }
+        while self.hosts.iter().flatten().next().is_some() && !self.is_over() {
+            self.step();
+            self.agenda = crate::agenda::Agenda::default();
+        }
+        let mut world = self.shared.world();
+        let held = world
+            .leases
+            .rows
+            .iter()
+            .find(|(_, row)| row.holder.is_some());
+        if let Some((name, row)) = held.map(|(name, row)| (name.clone(), row.clone())) {
+            let seen = format!("{name} is still held by {:?} after a stop", row.holder);
+            world.violated("progress", seen);
+        }
+    }
+}
+
+/// Where the cursors stand, and since when.
+#[derive(Debug, Default)]
+struct Standing {
+    looked_at: u64,
+    positions: Vec<(u64, Option<outbox::Position>)>,
+}
+
+impl World {
+    /// Resumes a paused sink. One that has to halt at poison goes on once it is healed.
+    fn let_go_on(&mut self, sink: usize) {
+        let paused = self.cursor(sink).is_some_and(|row| row.paused.is_some());
+        if !paused {
+            return;
+        }
+        let plan = self.plan.sinks.get(sink);
+        if plan.is_some_and(|plan| plan.settings.poison.on_poison == OnPoison::Halt) {
+            let events = 0..self.outbox.published.len();
+            if let Some(destination) = self.destinations.get_mut(sink) {
+                destination.healed = events.collect();
+            }
+        }
+        self.count("resumed in the end");
+        self.order(sink, Command::Resume);
+    }
+
+    /// A poison event can't be told from an outage if everything that is looked at to
+    /// compare it with is poison as well: somebody has to repair the next one.
+    fn repair_successor(&mut self, sink: usize) {
+        let Some(at) = self.cursor(sink).map(|row| row.position) else {
+            return;
+        };
+        let batch = self.plan.sinks.get(sink).map(|plan| plan.settings.batch);
+        let batch = batch.and_then(|batch| batch.max_events).unwrap_or(1);
+        let open = self.outbox.rows.range(at..);
+        let open: Vec<usize> = open
+            .filter(|(position, _)| **position > at)
+            .map(|(_, number)| *number)
+            .filter(|number| self.takes(sink, *number))
+            .collect();
+        let is_poison = |number: &usize| matches!(self.nature(sink, *number), Nature::Poison(_));
+        let Some((first, others)) = open.split_first().filter(|(first, _)| is_poison(first)) else {
+            return;
+        };
+        let others: Vec<usize> = others.iter().copied().take(2 * batch).collect();
+        let is_other = |number: &usize| !self.same_key(sink, *first, *number);
+        let comparable = match others.iter().any(is_other) {
+            true => others
+                .iter()
+                .filter(|number| is_other(number))
+                .any(|it| !is_poison(it)),
+            false => others
+                .first()
+                .is_some_and(|successor| !is_poison(successor)),
+        };
+        let Some(next) = others.first().copied().filter(|_| !comparable) else {
+            return;
+        };
+        self.log(|| format!("somebody repairs evt_{next} for sink {sink}"));
+        self.count("poison behind poison");
+        if let Some(destination) = self.destinations.get_mut(sink) {
+            destination.healed.push(next);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The sinks that the real loop delivers to: each call takes its time, and its answer
+//! may say less than what was done, or come too late, or never.
+
+use std::borrow::Cow;
+
+use outbox::{Event, sink_lease};
+use outbox_sinks::{Batch, Connector, Delivery, ErrorKind, Session, Sink, SinkError, async_trait};
+
+use crate::arrival::{Arrival, Ending};
+use crate::calls::wait;
+use crate::chance::Chance;
+use crate::destination::OutageKind;
+use crate::fortune::{Fate, Fortune};
+use crate::model::Told;
+use crate::world::{Late, Shared, World, millis};
+
+/// How a simulated sink that panics says so: the panic is the sink's own.
+pub(crate) const OWN_PANIC: &str = "a simulated sink panics";
+
+/// A destination, as one process reaches it.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulatedConnector {
+    pub(crate) shared: Shared,
+    pub(crate) process: usize,
+    pub(crate) sink: usize,
+}
+
+/// What comes of an opening.
+enum Opening {
+    Opened,
+    Fails(SinkError),
+    Panics,
+    Hangs,
+}
+
+#[async_trait]
+impl Connector for SimulatedConnector {
+    async fn probe(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    async fn open(&self, session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+        let before = self.begin_opening();
+        wait(before).await;
+        match self.open_now(session.token) {
+            Opening::Opened => Ok(Box::new(SimulatedSink {
+                to: self.clone(),
+                token: session.token,
+                deadline: millis(session.delivery_timeout),
+            })),
+            Opening::Fails(error) => Err(error),
+            Opening::Panics => panic!("{OWN_PANIC}"),
+            Opening::Hangs => std::future::pending().await,
+        }
+    }
+
+    fn frozen_ranges(&self) -> bool {
+        self.shared.world().is_frozen(self.sink)
+    }
+
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
+        let world = self.shared.world();
+        match world.plan.sinks.get(self.sink) {
+            Some(plan) if plan.one_key => Cow::Borrowed(""),
+            _ => Cow::Borrowed(event.subject()),
+        }
+    }
+}
+
+impl SimulatedConnector {
+    fn begin_opening(&self) -> u64 {
+        let mut world = self.shared.world();
+        let process = world.processes.get_mut(self.process);
+        process.map_or(1, |process| process.chance.millis(0, 5))
+    }
+
+    fn open_now(&self, token: i64) -> Opening {
+        let mut world = self.shared.world();
+        if !world.survives(self.process) {
+            return Opening::Hangs;
+        }
+        let (outage, fences) = (world.outage(self.sink), world.fences(self.sink));
+        let (rate, calm) = (world.plan.rates.open_failure, world.calm);
+        let Some(process) = world.processes.get_mut(self.process) else {
+            return Opening::Hangs;
+        };
+        let chance = &mut process.chance;
+        let fails = !calm && chance.happens(rate);
+        let kind = match outage {
+            // A destination that is out may still let itself be opened.
+            Some(kind) if chance.happens(0.3) => Some(kind),
+            _ if fails => chance.choice(OutageKind::ALL),
+            _ => None,
+        };
+        let panics = fails && chance.happens(0.1);
+        if let Some(destination) = world.destinations.get_mut(self.sink) {
+            if fences && token < destination.newest_token {
+                return Opening::Fails(SinkError::fenced("open"));
+            }
+            destination.newest_token = destination.newest_token.max(token);
+        }
+        world.log(|| format!("opens sink {}: {kind:?}", self.sink));
+        match kind {
+            _ if panics => Opening::Panics,
+            None => Opening::Opened,
+            Some(OutageKind::Misconfigured) => {
+                Opening::Fails(SinkError::misconfigured("open", "do something"))
+            }
+            Some(OutageKind::Hang) => Opening::Hangs,
+            Some(OutageKind::Unavailable) => Opening::Fails(SinkError::unavailable("open")),
+            Some(OutageKind::Failed | OutageKind::Refused | OutageKind::Mixed) => {
+                Opening::Fails(SinkError::failed("open"))
+            }
+        }
+    }
+}
+
+/// An open sink.
+#[derive(Debug)]
+struct SimulatedSink {
+    to: SimulatedConnector,
+    token: i64,
+    deadline: u64,
+}
+
+/// What the caller gets.
+enum Answer {
+    Returns(Result<Delivery, SinkError>),
+    Panics,
+    Never,
+}
+
+#[async_trait]
+impl Sink for SimulatedSink {
+    async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        let Some(fortune) = self.begin(batch) else {
+            return std::future::pending().await;
+        };
+        let mut underway = Underway {
+            of: self,
+            arrival: Some(Arrival::new(self.to.sink, self.token, batch, &fortune)),
+            began_at: self.clock(),
+        };
+        wait(fortune.before).await;
+        underway.arrive(fortune.first_part).await;
+        wait(fortune.between).await;
+        underway.arrive(usize::MAX).await;
+        wait(fortune.after).await;
+        match underway.answer(&fortune) {
+            Answer::Returns(answer) => answer,
+            Answer::Panics => panic!("{OWN_PANIC}"),
+            Answer::Never => std::future::pending().await,
+        }
+    }
+}
+
+impl SimulatedSink {
+    fn clock(&self) -> u64 {
+        let world = self.to.shared.world();
+        world
+            .processes
+            .get(self.to.process)
+            .map_or(0, |it| it.clock())
+    }
+
+    /// Begins a delivery, in front of the model's eyes; `None` if the process is dead.
+    fn begin(&self, batch: &Batch) -> Option<Fortune> {
+        let mut world = self.to.shared.world();
+        if !world.survives(self.to.process) {
+            return None;
+        }
+        let (sink, token) = (self.to.sink, self.token);
+        let name = world.sink_name(sink).to_owned();
+        world.log(|| {
+            let ids: Vec<&str> = batch.iter().map(Event::id).collect();
+            let apart = if batch.is_apart() { " apart" } else { "" };
+            format!("delivers{apart} to {name} #{token}: {ids:?}")
+        });
+        world.count("deliveries");
+        let ttl = millis(world.plan.worker.lease_ttl);
+        let process = world.processes.get_mut(self.to.process)?;
+        let lease = sink_lease(&name);
+        let must_not = process.must_not_deliver(&lease, token, ttl);
+        let paused = process.known(&lease, token).paused;
+        if let Some(reason) = must_not {
+            world.violated("OB-3", format!("{name} delivers although {reason}"));
+        }
+        if paused {
+            world.violated(
+                "commands",
+                format!("{name} delivers although it was told to pause"),
+            );
+        }
+        world.delivery_begins(sink, token, batch);
+        Some(Fortune::draw(&mut world, &self.to, batch, self.deadline))
+    }
+}
+
+/// A delivery that is not over.
+struct Underway<'a> {
+    of: &'a SimulatedSink,
+    /// What is on its way to the destination; none once the caller has its answer.
+    arrival: Option<Arrival>,
+    began_at: u64,
+}
+
+impl Underway<'_> {
+    /// Lets the first `events` that are still on their way arrive.
+    async fn arrive(&mut self, events: usize) {
+        let process = self.of.to.process;
+        let survives = {
+            let mut world = self.of.to.shared.world();
+            let mut survives = world.survives(process);
+            if let Some(arrival) = self.arrival.as_mut().filter(|_| survives) {
+                arrival.happen(&mut world, events);
+                if arrival.ending() == Some(Ending::Kills) {
+                    world.kill(process);
+                }
+                survives = world.survives(process);
+            }
+            survives
+        };
+        if !survives {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What the caller is told at the end.
+    fn answer(&mut self, fortune: &Fortune) -> Answer {
+        let mut world = self.of.to.shared.world();
+        if !world.survives(self.of.to.process) {
+            return Answer::Never;
+        }
+        let Some(mut arrival) = self.arrival.take() else {
+            return Answer::Never;
+        };
+        if let Fate::LosesAnswer(ending) = fortune.fate {
+            arrival.end(ending);
+            world.count("lost deliveries");
+        }
+        let answer = match arrival.ending() {
+            Some(Ending::Hangs | Ending::Kills) => {
+                self.arrival = Some(arrival);
+                return Answer::Never;
+            }
+            Some(Ending::Panics) => Answer::Panics,
+            Some(Ending::Fails(kind)) => Answer::Returns(Err(error(kind))),
+            Some(Ending::Miscounts) => Answer::Returns(Ok(arrival.miscounted())),
+            None => Answer::Returns(Ok(arrival.delivery())),
+        };
+        world.log(|| match &answer {
+            Answer::Returns(answer) => format!("  is told: {answer:?}"),
+            Answer::Panics | Answer::Never => "  the sink panics".to_owned(),
+        });
+        let blames = match &answer {
+            Answer::Returns(Ok(delivery)) => arrival.blames(delivery),
+            Answer::Returns(Err(error)) => error.kind() == ErrorKind::Failed,
+            Answer::Panics => true,
+            Answer::Never => false,
+        };
+        let told = Told {
+            blames,
+            all: matches!(&answer, Answer::Returns(Ok(Delivery::All))),
+            witnessed: match &answer {
+                Answer::Returns(Ok(delivery)) => arrival.witnessed(delivery),
+                Answer::Returns(Err(_)) | Answer::Panics | Answer::Never => None,
+            },
+        };
+        world.was_told(self.of.to.sink, arrival.batch(), told);
+        answer
+    }
+}
+
+/// The caller has given up: at the deadline, without its lease, or dead. What was sent
+/// may arrive all the same.
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        let Some(mut arrival) = self.arrival.take() else {
+            return;
+        };
+        let (to, mut world) = (&self.of.to, self.of.to.shared.world());
+        let (rate, calm) = (world.plan.rates.late_delivery, world.calm);
+        let Some(process) = world.processes.get_mut(to.process) else {
+            return;
+        };
+        let lived = !process.dead;
+        let overdue = lived && process.clock() >= self.began_at + self.of.deadline;
+        let (arrives, late) = (process.chance.happens(rate), process.chance.millis(0, 500));
+        if overdue {
+            world.log(|| "  the deadline has passed".to_owned());
+            let told = Told {
+                blames: true,
+                ..Told::default()
+            };
+            world.was_told(to.sink, arrival.batch(), told);
+        } else if lived {
+            world.log(|| "  the delivery is given up".to_owned());
+        }
+        if arrives && !calm && arrival.may_come_late() {
+            let at = world.now() + late;
+            world.count("late deliveries");
+            world.late.push(Late {
+                at,
+                happens: Box::new(move |world: &mut World| arrival.happen(world, usize::MAX)),
+            });
+        }
+    }
+}
+
+fn error(kind: ErrorKind) -> SinkError {
+    match kind {
+        ErrorKind::Misconfigured => SinkError::misconfigured("deliver", "do something"),
+        ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Fenced => {
+            SinkError::new(kind, "deliver")
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What operators do by command, in the tables.
+
+use outbox::Position;
+
+use super::{State, World};
+
+/// An operator's command about one sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Pause,
+    Resume,
+    /// Moves the cursor to just after this position.
+    Seek(Position),
+    /// Replays all that is dead.
+    Replay,
+    /// Discards the first dead letter.
+    Discard,
+}
+
+impl World {
+    /// Carries out a command: what the command line does in one transaction.
+    pub(crate) fn order(&mut self, sink: usize, command: Command) {
+        let name = self.sink_name(sink).to_owned();
+        self.log(|| format!("an operator orders for {name}: {command:?}"));
+        self.outbox.flush_with_write();
+        let now = self.database_now();
+        match command {
+            Command::Replay => self.order_replays(sink),
+            Command::Discard => self.discard(sink),
+            Command::Pause | Command::Resume | Command::Seek(_) => {
+                let Some(row) = self.cursor_mut(sink) else {
+                    return;
+                };
+                match command {
+                    Command::Pause => row.paused = Some("by hand".to_owned()),
+                    Command::Seek(to) => row.seek = Some(to),
+                    Command::Resume | Command::Replay | Command::Discard => row.resume(now),
+                }
+            }
+        }
+        self.operation += 1;
+    }
+
+    fn order_replays(&mut self, sink: usize) {
+        let dead = self.letters.iter_mut();
+        for letter in dead.filter(|letter| letter.sink == sink && letter.state == State::Dead) {
+            letter.state = State::Replaying;
+        }
+    }
+
+    fn discard(&mut self, sink: usize) {
+        let first = |letter: &&mut super::Letter| {
+            letter.sink == sink && matches!(letter.state, State::Dead | State::Replaying)
+        };
+        if let Some(letter) = self.letters.iter_mut().find(first) {
+            letter.state = State::Discarded;
+        }
+    }
+}
