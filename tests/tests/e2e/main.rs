@@ -24,6 +24,7 @@ mod misconfigured;
 mod odd_text;
 mod operators;
 mod poison;
+mod pooler;
 mod put_back;
 mod replays;
 mod restored;
