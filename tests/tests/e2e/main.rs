@@ -10,6 +10,7 @@ mod broker_outage;
 mod commands;
 mod crashes;
 mod database_outage;
+mod dead_letters;
 mod destination_outage;
 mod dev;
 mod digits;
