@@ -5,7 +5,7 @@ use async_nats::jetstream::stream::Config;
 use outbox_tests::servers::shared;
 use serde_json::Value;
 
-use super::fixture::{Scene, eventually, in_kafka, in_nats, publish_in_one};
+use super::fixture::{Delivered, Scene, eventually, in_kafka, in_nats, publish_in_one};
 
 const SINKS: [&str; 2] = ["k", "n"];
 
@@ -33,17 +33,53 @@ async fn in_state(scene: &Scene, state: &str, count: usize) {
     eventually(&format!("{count} dead letters are {state}"), look).await;
 }
 
+/// A sink's dead letters are the fourth and the ninth event. Gives up the second of them.
+async fn look_and_discard(scene: &Scene, sink: &str, published: &[Delivered]) {
+    let dead = listed(scene, &["--sink", sink, "--type", "or*"]).await;
+    let ids: Vec<_> = dead
+        .iter()
+        .map(|letter| letter["event_id"].as_str())
+        .collect();
+    let expected = [3, 8].map(|index| Some(published[index].id.as_str()));
+    assert_eq!(ids, expected, "{dead:?}");
+    let [first, second] = [&dead[0], &dead[1]].map(|letter| letter["id"].to_string());
+    let show = ["dead-letters", "show", &first];
+    let shown = scene.sinks(&show).await.succeeded();
+    assert!(shown.contains(&published[3].id), "{shown}");
+    let discard = ["dead-letters", "discard", "--id", &second];
+    scene.sinks(&discard).await.succeeded();
+}
+
+/// What came last is this event, marked as its first replay.
+async fn assert_replayed(id: &str) {
+    let kafka = shared::kafka().await;
+    let delivered = in_kafka(kafka, "dl-order").await;
+    assert_eq!((delivered.len(), delivered[18].id.as_str()), (19, id));
+    let messages = kafka.messages("dl-order").await;
+    let mut headers = messages[18].headers.iter();
+    let mark = headers.find(|(name, _)| name == "outbox-replay");
+    assert_eq!(mark.map(|(_, value)| value.as_slice()), Some(&b"1"[..]));
+
+    let jetstream = shared::nats().await.jetstream().await;
+    let delivered = in_nats(&jetstream, "DL").await;
+    assert_eq!((delivered.len(), delivered[18].id.as_str()), (19, id));
+    let stream = jetstream.get_stream("DL").await.unwrap();
+    let message = stream.get_raw_message(19).await.unwrap();
+    let mark = message.headers.get("outbox-replay");
+    assert_eq!(mark.map(|value| value.as_str()), Some("1"));
+}
+
 #[tokio::test]
 async fn what_brokers_can_not_take_is_replayed_after_the_fault_is_gone_or_discarded() {
     let scene = Scene::new().await;
     let (kafka, nats) = tokio::join!(shared::kafka(), shared::nats());
     kafka.create_topic("dl-order", 1).await;
-    let jetstream = nats.jetstream().await;
     let stream = Config {
         name: "DL".to_owned(),
         subjects: vec!["dl.>".to_owned()],
         ..Config::default()
     };
+    let jetstream = nats.jetstream().await;
     jetstream.create_stream(stream).await.unwrap();
     let (brokers, servers) = (kafka.bootstrap(), nats.url());
     // No topic and no subject may hold a space.
@@ -54,27 +90,8 @@ async fn what_brokers_can_not_take_is_replayed_after_the_fault_is_gone_or_discar
         scene.up_to_date(sink).await;
     }
     worker.stop().await;
-
     for sink in SINKS {
-        let dead = listed(&scene, &["--sink", sink, "--type", "or*"]).await;
-        let ids: Vec<_> = dead
-            .iter()
-            .map(|letter| letter["event_id"].as_str())
-            .collect();
-        let expected = [3, 8].map(|index| Some(published[index].id.as_str()));
-        assert_eq!(ids, expected, "{dead:?}");
-        let id = dead[0]["id"].to_string();
-        let shown = scene
-            .sinks(&["dead-letters", "show", &id])
-            .await
-            .succeeded();
-        assert!(shown.contains(&published[3].id), "{shown}");
-        // The second is given up.
-        let id = dead[1]["id"].to_string();
-        scene
-            .sinks(&["dead-letters", "discard", "--id", &id])
-            .await
-            .succeeded();
+        look_and_discard(&scene, sink, &published).await;
     }
     in_state(&scene, "discarded", 2).await;
 
@@ -85,10 +102,8 @@ async fn what_brokers_can_not_take_is_replayed_after_the_fault_is_gone_or_discar
         scene.up_to_date(sink).await;
     }
     let replay = ["dead-letters", "replay", "--type", "or*"];
-    let planned = scene
-        .sinks(&[&replay[..], &["--dry-run"]].concat())
-        .await
-        .succeeded();
+    let dry_run = [&replay[..], &["--dry-run"]].concat();
+    let planned = scene.sinks(&dry_run).await.succeeded();
     assert!(
         planned.contains("2 would be replayed: 1 of k, 1 of n"),
         "{planned}"
@@ -97,20 +112,5 @@ async fn what_brokers_can_not_take_is_replayed_after_the_fault_is_gone_or_discar
     scene.sinks(&replay).await.succeeded();
     in_state(&scene, "replayed", 2).await;
     worker.stop().await;
-
-    let id = &published[3].id;
-    let messages = kafka.messages("dl-order").await;
-    let last = messages.last().unwrap();
-    let mark = last
-        .headers
-        .iter()
-        .find(|(name, _)| name == "outbox-replay");
-    assert_eq!(mark.map(|(_, value)| value.as_slice()), Some(&b"1"[..]));
-    let delivered = in_kafka(kafka, "dl-order").await;
-    assert_eq!((delivered.len(), &delivered[18].id), (19, id));
-    let delivered = in_nats(&jetstream, "DL").await;
-    assert_eq!((delivered.len(), &delivered[18].id), (19, id));
-    let stream = jetstream.get_stream("DL").await.unwrap();
-    let message = stream.get_raw_message(19).await.unwrap();
-    assert_eq!(message.headers.get("outbox-replay").unwrap().as_str(), "1");
+    assert_replayed(&published[3].id).await;
 }
