@@ -5,7 +5,7 @@ use outbox_runtime::settings::OnPoison;
 use crate::agenda::Action;
 use crate::destination::Nature;
 use crate::run::Run;
-use crate::world::{Command, FIRST_NEIGHBOUR, World};
+use crate::world::{Command, CursorRow, FIRST_NEIGHBOUR, World};
 
 /// How long everything may take to come right.
 const PATIENCE: u64 = 40 * 60_000;
@@ -193,6 +193,10 @@ impl World {
             }
         }
         self.count("resumed in the end");
+        // What its successor has overtaken can't be sent any more: it is left out.
+        if let Some((suspect, _)) = self.cursor(sink).and_then(CursorRow::probe) {
+            self.order(sink, Command::Seek(suspect));
+        }
         self.order(sink, Command::Resume);
     }
 
@@ -202,30 +206,14 @@ impl World {
         let Some(at) = self.cursor(sink).map(|row| row.position) else {
             return;
         };
-        let batch = self.plan.sinks.get(sink).map(|plan| plan.settings.batch);
-        let batch = batch.and_then(|batch| batch.max_events).unwrap_or(1);
-        let open = self.outbox.rows.range(at..);
-        let open: Vec<usize> = open
-            .filter(|(position, _)| **position > at)
-            .map(|(_, number)| *number)
+        let later = self.outbox.rows.range(at..);
+        let later = later.filter(|(position, _)| **position > at);
+        let mut open = later.map(|(_, number)| *number);
+        let mut poison = open
+            .by_ref()
             .filter(|number| self.takes(sink, *number))
-            .collect();
-        let is_poison = |number: &usize| matches!(self.nature(sink, *number), Nature::Poison(_));
-        let Some((first, others)) = open.split_first().filter(|(first, _)| is_poison(first)) else {
-            return;
-        };
-        let others: Vec<usize> = others.iter().copied().take(2 * batch).collect();
-        let is_other = |number: &usize| !self.same_key(sink, *first, *number);
-        let comparable = match others.iter().any(is_other) {
-            true => others
-                .iter()
-                .filter(|number| is_other(number))
-                .any(|it| !is_poison(it)),
-            false => others
-                .first()
-                .is_some_and(|successor| !is_poison(successor)),
-        };
-        let Some(next) = others.first().copied().filter(|_| !comparable) else {
+            .take_while(|number| self.nature(sink, *number) != Nature::Innocent);
+        let (Some(_), Some(next)) = (poison.next(), poison.next()) else {
             return;
         };
         self.log(|| format!("somebody repairs evt_{next} for sink {sink}"));

@@ -120,6 +120,11 @@ impl Queue {
         others.map(Event::position).take(MAX_NEIGHBOURS).collect()
     }
 
+    /// The payload bytes of what waits behind the front piece.
+    pub(super) fn bytes_behind(&self) -> usize {
+        self.pieces.iter().skip(1).map(Batch::payload_bytes).sum()
+    }
+
     /// The event right after the first one.
     pub(super) fn successor(&self) -> Option<Position> {
         self.events().nth(1).map(Event::position)

@@ -211,6 +211,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         let rules = Rules {
             poison_attempts: of.sink.poison.attempts,
             frozen: of.connector.frozen_ranges(),
+            max_bytes: self.limits().max_bytes,
             connector: &*of.connector,
         };
         Work::new(rules, batch, end, std::mem::take(&mut self.before))

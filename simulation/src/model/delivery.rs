@@ -148,14 +148,14 @@ impl World {
             if !self.takes(sink, other) || !self.same_key(sink, other, number) {
                 continue;
             }
-            let undeliverable = self.nature(sink, other) == Nature::Undeliverable;
-            if self.model.seen(sink, other).is_out_of_the_way() || undeliverable {
-                continue;
-            }
             if probe == Some((earlier, position)) {
                 self.count("probes taken");
                 self.model
                     .note(sink, other, |seen| seen.probed_by = Some(number));
+                continue;
+            }
+            let undeliverable = self.nature(sink, other) == Nature::Undeliverable;
+            if self.model.seen(sink, other).is_out_of_the_way() || undeliverable {
                 continue;
             }
             let name = self.sink_name(sink).to_owned();
@@ -163,7 +163,9 @@ impl World {
                 format!("evt_{number} is durable at {name} before its predecessor evt_{other}");
             self.violated("OB-4", seen);
         }
-        if let Some(successor) = self.model.seen(sink, number).probed_by {
+        let seen = self.model.seen(sink, number);
+        let first = seen.first_durable.is_none();
+        if let Some(successor) = seen.probed_by.filter(|_| first) {
             let seen =
                 format!("evt_{number} is durable after its successor evt_{successor}, the probe");
             self.violated("OB-4", seen);

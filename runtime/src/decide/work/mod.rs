@@ -26,6 +26,8 @@ pub struct Rules<'a> {
     pub poison_attempts: u32,
     /// Whether ranges come again as they were, and are settled as a whole.
     pub frozen: bool,
+    /// How many bytes may be read ahead to find an event to compare a suspect with.
+    pub max_bytes: usize,
     /// Who knows the keys.
     pub connector: &'a dyn Connector,
 }
@@ -58,8 +60,6 @@ pub struct Work<'a> {
     suspect: Option<Suspect>,
     /// Failed deliveries of more than one event.
     failures: u32,
-    /// Whether more was read already to find a neighbour.
-    extended: bool,
     /// Whether the suspect has had its attempts, and a neighbour is looked for.
     looking: bool,
     /// The event that is compared with.
@@ -126,7 +126,6 @@ impl<'a> Work<'a> {
             queue: Queue::new(batch, end),
             suspect,
             failures: before.failures,
-            extended: false,
             looking: false,
             probe: None,
             witnessed: None,
@@ -148,7 +147,6 @@ impl<'a> Work<'a> {
 
     /// Puts what was read next behind what is open.
     pub fn extend(&mut self, more: Option<Batch>, end: Position) {
-        self.extended = more.is_some();
         self.queue.extend(more, end);
     }
 

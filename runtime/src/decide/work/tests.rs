@@ -129,6 +129,7 @@ fn rules(connector: &dyn Connector) -> Rules<'_> {
     Rules {
         poison_attempts: ATTEMPTS,
         frozen: false,
+        max_bytes: 1_000,
         connector,
     }
 }

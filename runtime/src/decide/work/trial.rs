@@ -64,18 +64,20 @@ impl Work<'_> {
     }
 
     /// Whether more should be read, as far as it is there already: the suspect's
-    /// attempts are about to be used up, and nothing of another key follows.
+    /// attempts are about to be used up, and every other key that follows had its turn.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         let lacking = |suspect: &Suspect| match suspect.stage {
             Stage::Alone => {
-                let soon = suspect.attempts.saturating_add(1) >= self.rules.poison_attempts;
-                soon && self.neighbours().is_empty()
+                let refused_again = suspect.attempts.saturating_add(1);
+                let round = refused_again.checked_sub(self.rules.poison_attempts);
+                round.is_some_and(|round| self.neighbours().len() <= turns(round))
             }
-            Stage::Probing(probe) => self.queue.probe(probe).is_none(),
+            Stage::Probing(_) => self.queue.successor().is_none(),
             Stage::Comparing | Stage::Confirming => false,
         };
-        !self.extended && self.suspect.as_ref().is_some_and(lacking)
+        let has_room = || self.queue.bytes_behind() < self.rules.max_bytes;
+        self.suspect.as_ref().is_some_and(lacking) && has_room()
     }
 
     /// After deaths: the suspect is not tried again before another event went through,
@@ -107,7 +109,7 @@ impl Work<'_> {
                 self.probe = Some(probe);
                 Todo::Deliver(Task { batch, mark: true })
             }
-            None if !self.extended => Todo::AwaitNeighbour,
+            None if self.queue.successor().is_none() => Todo::AwaitNeighbour,
             // It is not there any more: somebody has changed the filter.
             None => {
                 self.set_stage(Stage::Alone);
@@ -230,7 +232,7 @@ impl Work<'_> {
         let others = self.neighbours();
         let attempts = self.suspect.as_ref().map_or(0, |it| it.attempts);
         let round = attempts.saturating_sub(self.rules.poison_attempts);
-        let turn = usize::try_from(round).unwrap_or(0) % others.len().max(1);
+        let turn = turns(round) % others.len().max(1);
         if let Some(other) = others.get(turn) {
             self.probe = Some(*other);
             self.set_stage(Stage::Comparing);
@@ -272,6 +274,10 @@ enum Not {
     Known(SinkError),
     /// Somebody newer owns the destination.
     Ours(SinkError),
+}
+
+fn turns(round: u32) -> usize {
+    usize::try_from(round).unwrap_or(usize::MAX)
 }
 
 /// Whether the destination took a batch of one.
