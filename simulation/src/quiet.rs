@@ -1,5 +1,6 @@
 //! The end of a run: nothing goes wrong any more, so everything has to come right.
 
+use outbox::sink_lease;
 use outbox_runtime::settings::OnPoison;
 
 use crate::agenda::Action;
@@ -11,6 +12,8 @@ use crate::world::{Command, CursorRow, FIRST_NEIGHBOUR, World};
 const PATIENCE: u64 = 40 * 60_000;
 /// How long a sink may stand still before somebody looks whether it can go on at all.
 const STANDSTILL: u64 = 240_000;
+/// How many events are looked at behind one that does not get on.
+const REPAIRED: usize = 16;
 /// How long nothing at all may happen once everything is done.
 const SILENCE: u64 = 15_000;
 
@@ -126,7 +129,7 @@ impl Run {
                 (*since, *known) = (now, at);
             } else if now > *since + STANDSTILL {
                 *since = now;
-                world.repair_successor(sink);
+                world.repair_successors(sink);
             }
         }
         if now >= standing.looked_at + 3_000 {
@@ -159,14 +162,13 @@ impl Run {
             self.agenda = crate::agenda::Agenda::default();
         }
         let mut world = self.shared.world();
-        let held = world
-            .leases
-            .rows
-            .iter()
-            .find(|(_, row)| row.holder.is_some());
-        if let Some((name, row)) = held.map(|(name, row)| (name.clone(), row.clone())) {
-            let seen = format!("{name} is still held by {:?} after a stop", row.holder);
-            world.violated("progress", seen);
+        let now = world.database_now();
+        for sink in 0..world.cursors.len() {
+            let lease = sink_lease(world.sink_name(sink));
+            if let Some(holder) = world.leases.holder(&lease, now) {
+                let seen = format!("{lease} is still held by {holder} after a stop");
+                return world.violated("progress", seen);
+            }
         }
     }
 }
@@ -201,25 +203,26 @@ impl World {
     }
 
     /// A poison event can't be told from an outage if everything that is looked at to
-    /// compare it with is poison as well: somebody has to repair the next one.
-    fn repair_successor(&mut self, sink: usize) {
+    /// compare it with is poison as well: somebody has to repair what follows it.
+    fn repair_successors(&mut self, sink: usize) {
         let Some(at) = self.cursor(sink).map(|row| row.position) else {
             return;
         };
         let later = self.outbox.rows.range(at..);
         let later = later.filter(|(position, _)| **position > at);
-        let mut open = later.map(|(_, number)| *number);
-        let mut poison = open
-            .by_ref()
-            .filter(|number| self.takes(sink, *number))
-            .take_while(|number| self.nature(sink, *number) != Nature::Innocent);
-        let (Some(_), Some(next)) = (poison.next(), poison.next()) else {
+        let mut open = later
+            .map(|(_, number)| *number)
+            .filter(|number| self.takes(sink, *number));
+        let first = open.next();
+        let is_bad = |number: &usize| self.nature(sink, *number) != Nature::Innocent;
+        let bad: Vec<usize> = open.take(REPAIRED).filter(is_bad).collect();
+        if first.is_none() || bad.is_empty() {
             return;
-        };
-        self.log(|| format!("somebody repairs evt_{next} for sink {sink}"));
+        }
+        self.log(|| format!("somebody repairs {bad:?} for sink {sink}"));
         self.count("poison behind poison");
         if let Some(destination) = self.destinations.get_mut(sink) {
-            destination.healed.push(next);
+            destination.healed.extend(bad);
         }
     }
 }

@@ -95,6 +95,8 @@ impl<'a, S: Store> Tenure<'a, S> {
     /// that an earlier holder began, and starts to read.
     pub(crate) async fn claim(&mut self) -> Result<Feed, Ended> {
         self.hold.look_at_orders().await?;
+        // A seek may move the cursor, whether or not the answer arrives.
+        self.passed = None;
         let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
         let start = self.of.sink.start;
         let claiming = || {
@@ -118,7 +120,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             );
             self.replays.beware();
         }
-        (self.saved, self.attempts, self.passed) = (position, attempts, None);
+        (self.saved, self.attempts) = (position, attempts);
         self.marked = begun.exact.filter(|_| frozen);
         (self.before, self.hunt) = (begun.before, begun.hunt);
         self.replays.ordered(cursor.replays);
