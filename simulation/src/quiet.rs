@@ -5,13 +5,16 @@ use outbox_runtime::settings::OnPoison;
 
 use crate::agenda::Action;
 use crate::destination::Nature;
+use crate::faults::Fault;
 use crate::run::Run;
-use crate::world::{Command, CursorRow, FIRST_NEIGHBOUR, World};
+use crate::world::{Command, CursorRow, FIRST_NEIGHBOUR, World, number_of};
 
 /// How long everything may take to come right.
 const PATIENCE: u64 = 40 * 60_000;
 /// How long a sink may stand still before somebody looks whether it can go on at all.
 const STANDSTILL: u64 = 240_000;
+/// How often something is published meanwhile: a suspect may have to wait for that.
+const NEW_EVENTS: u64 = 40_000;
 /// How many events are looked at behind one that does not get on.
 const REPAIRED: usize = 16;
 /// How long nothing at all may happen once everything is done.
@@ -22,6 +25,7 @@ impl Run {
     pub(crate) fn settle_down(&mut self) {
         self.calm_down();
         let began = self.now();
+        let mut more_at = began + NEW_EVENTS;
         let mut at = Standing::default();
         while let Some(open) = self.open() {
             if self.is_over() {
@@ -29,6 +33,10 @@ impl Run {
             }
             if self.now() > began + PATIENCE {
                 return self.shared.world().violated("progress", open);
+            }
+            if self.now() > more_at {
+                self.neighbours(more_at, FIRST_NEIGHBOUR + more_at);
+                more_at += NEW_EVENTS;
             }
             self.step();
             self.help(&mut at);
@@ -66,14 +74,17 @@ impl Run {
         for destination in &mut world.destinations {
             destination.outage = None;
         }
+        if world.plan.faults.has(Fault::ReplayCommands) {
+            world.repair_and_replay();
+        }
         for process in &mut world.processes {
             (process.crash_in, process.cut_off_until) = (None, 0);
         }
     }
 
-    /// Publishes events of other keys, which every destination takes.
+    /// Publishes events of another key, which every destination takes.
     fn neighbours(&mut self, at: u64, number: u64) {
-        let transaction = number;
+        let transaction = FIRST_NEIGHBOUR;
         self.agenda.add(at, Action::Begin(transaction));
         for area in 0..crate::plan::AREAS.len() {
             let key = number;
@@ -181,6 +192,23 @@ struct Standing {
 }
 
 impl World {
+    /// Somebody repairs what was wrong with the dead letters, and has them replayed.
+    fn repair_and_replay(&mut self) {
+        let letters: Vec<_> = self
+            .letters
+            .iter()
+            .map(|it| (it.sink, number_of(&it.event)))
+            .collect();
+        for (sink, number) in letters {
+            if let Some(destination) = self.destinations.get_mut(sink) {
+                destination.healed.extend(number);
+            }
+        }
+        for sink in 0..self.cursors.len() {
+            self.order(sink, Command::Replay);
+        }
+    }
+
     /// Resumes a paused sink. One that has to halt at poison goes on once it is healed.
     fn let_go_on(&mut self, sink: usize) {
         let paused = self.cursor(sink).is_some_and(|row| row.paused.is_some());
