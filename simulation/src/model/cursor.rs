@@ -135,7 +135,7 @@ impl World {
         self.count("abandoned leases");
         if let Some(witness) = self.model.sinks.get_mut(sink) {
             for begun in witness.begun.values_mut() {
-                begun.may_shrink = true;
+                begun.abandoned = true;
             }
         }
         let Some(row) = self.cursor(sink).filter(|row| row.delivering) else {

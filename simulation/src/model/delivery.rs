@@ -95,15 +95,17 @@ impl World {
         };
         let new = Begun {
             last,
-            may_shrink: false,
+            failed: false,
+            abandoned: false,
         };
         let Some(old) = witness.begun.insert(first, new) else {
             return;
         };
         if let Some(begun) = witness.begun.get_mut(&first) {
-            begun.may_shrink = old.may_shrink;
+            (begun.failed, begun.abandoned) = (old.failed, old.abandoned);
         }
-        if last > old.last || (last < old.last && !old.may_shrink) {
+        let (grows, shrinks) = (last > old.last, last < old.last);
+        if !old.failed && (grows || (shrinks && !old.abandoned)) {
             let before = old.last;
             let seen = format!("the range from {first} went to {before}, and now goes to {last}");
             self.violated("OB-8", seen);
@@ -190,7 +192,7 @@ impl World {
             if let Some(witness) = self.model.sinks.get_mut(sink)
                 && let Some(begun) = witness.begun.get_mut(&batch.first().position())
             {
-                begun.may_shrink = true;
+                begun.failed = true;
             }
         }
         let alone = batch.len() == 1 && !batch.is_apart();

@@ -43,6 +43,10 @@ impl World {
             return None;
         }
         let (seen, wanted) = (self.model.seen(sink, number), self.attempts(sink));
+        if seen.buried.is_some_and(|at| at >= seen.since) {
+            // The same settlement once more, because its answer was lost.
+            return None;
+        }
         let counted = seen.failures + seen.deaths;
         let Some(used_up) = seen.used_up else {
             return Some(format!(
