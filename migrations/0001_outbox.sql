@@ -202,15 +202,17 @@ create table outbox_cursors (
     delivering boolean not null default false,
     hunt_txid xid8,
     hunt_seq bigint,
-    -- What operators ordered.
+    -- What operators ordered, and the last order that the owner has taken note of.
     paused_at timestamptz,
     paused_by text,
     pause_reason text,
     resumed_at timestamptz,
     seek_txid xid8,
     seek_seq bigint,
+    obeyed bigint not null default 0,
     created_at timestamptz not null default compute_now(),
-    updated_at timestamptz not null default compute_now(),
+    -- When the position was saved. Nothing that was published later has been passed.
+    moved_at timestamptz not null default compute_now(),
     primary key (stream, consumer)
 ) with (fillfactor = 50);
 
@@ -261,9 +263,8 @@ create index outbox_dead_letters_recent on outbox_dead_letters (sink, dead_lette
 create index outbox_dead_letters_replaying on outbox_dead_letters (sink, txid, seq)
     where state operator(pg_catalog.=) 'replaying'::text;
 
--- What operators did by command. Ids appear in order: whoever adds a row locks the
--- table against other writers first. Workers look at the greatest id, and so learn
--- at once that there is something to obey.
+-- What operators ordered. Ids appear in the order of commits, by outbox_record. Workers
+-- look at the greatest id, and so learn at once that there is something to obey.
 create table outbox_operations (
     id bigint generated always as identity primary key,
     at timestamptz not null default compute_now(),
@@ -272,3 +273,23 @@ create table outbox_operations (
     by_whom text not null,
     details jsonb not null default '{}'
 );
+
+-- Adds a row with its owner's rights: an operator can add to the record and not change
+-- it. Others wait until the transaction has ended, so it is the last thing in one.
+create function outbox_record(command text, sink text, by_whom text, details text)
+returns bigint
+language plpgsql volatile security definer
+set search_path from current
+as $$
+declare
+    number bigint;
+begin
+    lock table outbox_operations in share row exclusive mode;
+    insert into outbox_operations as o (command, sink, by_whom, details)
+    values ($1, $2, $3, $4::jsonb)
+    returning o.id into number;
+    return number;
+end
+$$;
+
+revoke all on function outbox_record(text, text, text, text) from public;

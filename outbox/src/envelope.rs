@@ -50,6 +50,24 @@ struct Fields<'a> {
     data: Option<&'a RawValue>,
 }
 
+/// The same, whatever the values are.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawFields<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "type")]
+    event_type: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tenant_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    subject: Option<&'a RawValue>,
+    #[serde(borrow)]
+    time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
 /// serde borrows into a `Cow` only where it is a field of its own.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -62,14 +80,11 @@ impl Envelope {
             // Only the place: serde_json's own message can quote the payload.
             Err(error) => {
                 let (rule, column) = (rule(&error), error.column());
-                return Self::defective(format!("{rule} (line {}, column {column})", error.line()));
+                let defect = format!("{rule} (line {}, column {column})", error.line());
+                return Self::damaged(payload, defect);
             }
         };
-        let field = |value: &Option<Text<'_>>| match value {
-            Some(Text(Cow::Borrowed(text))) => Field::At(range_within(payload, text)),
-            Some(Text(Cow::Owned(text))) => Field::Unescaped(text.as_str().into()),
-            None => Field::Missing,
-        };
+        let field = |value: &Option<Text<'_>>| field(payload, value.as_ref());
         let missing = [("id", &fields.id), ("type", &fields.event_type)]
             .into_iter()
             .find(|(_, value)| value.as_ref().is_none_or(|text| text.0.is_empty()));
@@ -84,6 +99,28 @@ impl Envelope {
         }
     }
 
+    /// Reads what can be read where some field is not what it should be: a filter by
+    /// tenants must not pass the event over, and its dead letter should have its id.
+    fn damaged(payload: &str, defect: String) -> Self {
+        let fields: RawFields<'_> = match serde_json::from_str(payload) {
+            Ok(fields) if is_object(payload) => fields,
+            Ok(_) | Err(_) => RawFields::default(),
+        };
+        let field = |value: Option<&RawValue>| {
+            let text = value.and_then(|value| serde_json::from_str(value.get()).ok());
+            field(payload, text.as_ref())
+        };
+        Self {
+            id: field(fields.id),
+            event_type: field(fields.event_type),
+            tenant_id: field(fields.tenant_id),
+            subject: field(fields.subject),
+            time: field(fields.time),
+            data: fields.data.map(|data| range_within(payload, data.get())),
+            defect: Some(defect.into()),
+        }
+    }
+
     pub(crate) fn defective(defect: impl Into<Box<str>>) -> Self {
         Self {
             id: Field::Missing,
@@ -94,6 +131,15 @@ impl Envelope {
             data: None,
             defect: Some(defect.into()),
         }
+    }
+}
+
+/// Where a string is that was read from a payload.
+fn field(payload: &str, value: Option<&Text<'_>>) -> Field {
+    match value {
+        Some(Text(Cow::Borrowed(text))) => Field::At(range_within(payload, text)),
+        Some(Text(Cow::Owned(text))) => Field::Unescaped(text.as_str().into()),
+        None => Field::Missing,
     }
 }
 
@@ -181,6 +227,17 @@ mod tests {
         assert_eq!(spaced.defect(), None);
         let bytes = Event::from_bytes(Position::new(1, 1), "a.b".into(), &vec![0xff, 0xfe].into());
         assert!(bytes.defect().is_some());
+    }
+
+    #[test]
+    fn what_can_be_read_beside_a_defect_is_read() {
+        let event = event(
+            r#"{"id":"e","type":5,"tenantId":"t","subject":"\udc00","time":"\u0031","data":[1]}"#,
+        );
+        assert!(event.defect().is_some());
+        assert_eq!((event.id(), event.tenant_id()), ("e", "t"));
+        assert_eq!((event.event_type(), event.subject()), ("", ""));
+        assert_eq!((event.time(), event.data()), ("1", "[1]"));
     }
 
     #[test]

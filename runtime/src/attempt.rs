@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use outbox_sinks::{Batch, Connector, Session, Sink, SinkError};
 use tokio::time::timeout;
 
-use crate::decide::Attempt;
+use crate::decide::{Attempt, TimedOut};
 
 /// Delivers a batch. The second value tells whether the sink may be used again:
 /// after a panic or past its deadline nobody knows what state it is in.
@@ -53,7 +53,8 @@ pub async fn close(mut sink: Box<dyn Sink>, deadline: Duration) -> Result<(), Si
 
 fn too_slow(call: &str, deadline: Duration) -> SinkError {
     let seconds = deadline.as_secs_f64();
-    SinkError::failed(format!("the sink's `{call}` took longer than {seconds} s"))
+    let what = format!("the sink's `{call}` took longer than {seconds} s");
+    SinkError::failed(what).with_source(TimedOut)
 }
 
 fn panicked(call: &str, panic: &(dyn Any + Send)) -> SinkError {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outbox::{Lease, Position, sink_lease};
 use outbox_sinks::{Batch, Connector};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -49,6 +49,8 @@ pub struct Dispatch<S> {
     pub overdue: CancellationToken,
     /// Set when another worker should have the sink.
     pub give_back: watch::Sender<bool>,
+    /// Lets one sink of the process at a time do what a death would be laid to.
+    pub hunting: Arc<Semaphore>,
 }
 
 impl<S: Store> Dispatch<S> {
@@ -65,8 +67,9 @@ impl<S: Store> Dispatch<S> {
             let ttl = self.worker.lease_ttl;
             let keeper = Keeper::start(Arc::clone(&self.store), lease.clone(), ttl, taken_at);
             let mut tenure = Tenure::new(self, &lease, &keeper);
+            let mut reading = None;
             let ended = loop {
-                match self.deliver_all(&mut tenure).await {
+                match self.deliver_all(&mut tenure, &mut reading).await {
                     // What was ordered is in the cursor row: it is claimed anew.
                     Err(Ended::Ordered) => {}
                     Err(ended) => break ended,
@@ -80,10 +83,22 @@ impl<S: Store> Dispatch<S> {
     }
 
     /// Claims the cursor, reads and delivers, batch after batch, until something ends it.
-    async fn deliver_all(&self, tenure: &mut Tenure<'_, S>) -> Result<Infallible, Ended> {
-        let mut feed = tenure.claim().await?;
+    /// What was read and not begun is left in `reading`: it may go on from there.
+    async fn deliver_all(
+        &self,
+        tenure: &mut Tenure<'_, S>,
+        reading: &mut Option<Feed>,
+    ) -> Result<Infallible, Ended> {
+        let mut feed = tenure.claim(reading.take()).await?;
         loop {
-            match tenure.next(&mut feed).await? {
+            let due = match tenure.next(&mut feed).await {
+                Ok(due) => due,
+                Err(ended) => {
+                    *reading = Some(feed);
+                    return Err(ended);
+                }
+            };
+            match due {
                 Due::Replays => tenure.replay().await?,
                 Due::Fed(Fed::Passed { end }) => tenure.pass(end),
                 Due::Fed(Fed::Batch {
@@ -109,7 +124,7 @@ impl<S: Store> Dispatch<S> {
     ) -> Result<(), Ended> {
         let mut work = tenure.work(batch, end);
         loop {
-            tenure.look_ahead(&mut work, feed);
+            tenure.look_ahead(&mut work, feed).await?;
             let step = match work.todo() {
                 Todo::Deliver(task) => {
                     tenure.mark(&task, &work).await?;

@@ -111,27 +111,43 @@ impl<S: Store> Hold<'_, S> {
         }
     }
 
-    /// Asks the store until it answers.
+    /// Asks the store until it answers, for what a stop lets finish.
     pub(crate) async fn ask<T, Fut>(&self, call: impl Fn() -> Fut) -> Result<T, Ended>
     where
         Fut: Future<Output = Result<T, StoreError>>,
     {
+        self.to_the_end(STORE_GRACE, self.answer(call)).await
+    }
+
+    /// The same, for what a stop makes needless.
+    pub(crate) async fn ask_unless_stopped<T, Fut>(
+        &self,
+        call: impl Fn() -> Fut,
+    ) -> Result<T, Ended>
+    where
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        self.until_stopped(self.answer(call)).await
+    }
+
+    async fn answer<T, Fut>(&self, call: impl Fn() -> Fut) -> T
+    where
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
         let mut outage = Outage::default();
-        let asking = async {
-            loop {
-                match call().await {
-                    Ok(answer) => return answer,
-                    Err(error) => {
-                        let reason = error.to_string();
-                        if outage.failed(&reason) != News::Same {
-                            warn!(sink = self.sink, error = reason, "can't use the cursor");
-                        }
-                        sleep(STORE_RETRY_INTERVAL).await;
+        loop {
+            match call().await {
+                Ok(answer) => return answer,
+                Err(error) => {
+                    let reason = error.to_string();
+                    if outage.failed(&reason) != News::Same {
+                        let sink = self.sink;
+                        warn!(sink, error = reason, "can't use the cursor");
                     }
+                    sleep(STORE_RETRY_INTERVAL).await;
                 }
             }
-        };
-        self.to_the_end(STORE_GRACE, asking).await
+        }
     }
 
     /// Writes to the cursor until it is done, or a newer lease shows up, or the

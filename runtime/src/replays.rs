@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use outbox::{Replay, ReplayOutcome};
-use outbox_sinks::{Batch, SinkError};
+use outbox_sinks::{Batch, ErrorKind, SinkError};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -31,6 +31,8 @@ pub(crate) struct Replays {
     beware: bool,
     /// Failed attempts in a row.
     attempts: u32,
+    /// How many of them the sink could not explain.
+    unexplained: u32,
 }
 
 impl Replays {
@@ -81,14 +83,15 @@ impl<S: Store> Tenure<'_, S> {
             return Ok(());
         };
         if self.replays.beware {
-            self.write_outcomes(&given_up(&waiting)).await?;
+            self.write_outcomes(&all(&waiting, &given_up())).await?;
         }
+        let unexplained = self.replays.unexplained;
         let Replayed {
-            outcomes,
+            mut outcomes,
             one_by_one,
             next,
         } = match self.attempt(&batch).await? {
-            Ok(attempt) => replayed(&waiting, &batch, attempt),
+            Ok(attempt) => replayed(&waiting, &batch, attempt, unexplained),
             Err(error) => Replayed {
                 outcomes: Vec::new(),
                 one_by_one: false,
@@ -96,20 +99,27 @@ impl<S: Store> Tenure<'_, S> {
             },
         };
         self.replays.one_by_one |= one_by_one;
+        if outcomes.is_empty() && self.replays.beware {
+            outcomes = all(&waiting, &ReplayOutcome::Postponed);
+        }
         if !outcomes.is_empty() {
             self.write_outcomes(&outcomes).await?;
             info!(sink, replays = outcomes.len(), "dead letters replayed");
         }
         match next {
-            Next::Go => self.replays.attempts = 0,
+            Next::Go => (self.replays.attempts, self.replays.unexplained) = (0, 0),
             Next::BackOff(error) => self.back_off_replays(&error),
             Next::GiveUp(error) => return Err(Ended::Fenced(error)),
+            Next::Halt(_) => {}
         }
         Ok(())
     }
 
     fn back_off_replays(&mut self, error: &SinkError) {
         self.replays.attempts = self.replays.attempts.saturating_add(1);
+        if error.kind() == ErrorKind::Failed {
+            self.replays.unexplained = self.replays.unexplained.saturating_add(1);
+        }
         let retry_in: Duration = pause(
             &self.of.sink.retry,
             &Backoff {
@@ -132,11 +142,14 @@ impl<S: Store> Tenure<'_, S> {
 }
 
 /// What stands if the process dies in the attempt.
-fn given_up(replays: &[Replay]) -> Vec<(i64, ReplayOutcome)> {
-    let outcome = ReplayOutcome::Refused {
+fn given_up() -> ReplayOutcome {
+    ReplayOutcome::Refused {
         code: "CRASHED".to_owned(),
         error: "the process died while this replay was in hand".to_owned(),
-    };
-    let given_up = replays.iter().map(|replay| (replay.id, outcome.clone()));
-    given_up.collect()
+    }
+}
+
+fn all(replays: &[Replay], outcome: &ReplayOutcome) -> Vec<(i64, ReplayOutcome)> {
+    let outcomes = replays.iter().map(|replay| (replay.id, outcome.clone()));
+    outcomes.collect()
 }

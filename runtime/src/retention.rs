@@ -20,6 +20,18 @@ use crate::store::{Store, StoreError};
 pub const MAX_STATEMENTS: u32 = 20;
 /// The pause between two statements, so that a pass disturbs nobody.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The pause after a pass that left something to do, or the outbox would grow for ever
+/// where more is published than a pass at each interval can delete.
+const PAUSE_BETWEEN_FULL_PASSES: Duration = Duration::from_secs(1);
+
+/// What a pass came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// How many rows it deleted.
+    pub rows: u64,
+    /// Whether there is more to delete.
+    pub more: bool,
+}
 
 /// Makes a pass at every interval for which the lease can be had, until a stop.
 pub(crate) async fn retain<S: Store>(
@@ -28,14 +40,25 @@ pub(crate) async fn retain<S: Store>(
     stop: CancellationToken,
 ) {
     let mut outage = Outage::default();
+    let wanted = Wanted {
+        holder: &worker.holder,
+        lease_ttl: worker.lease_ttl,
+        min_age: worker.retention.min_age,
+    };
     while !stop.is_cancelled() {
-        let passed = pass_under_lease(&store, &worker, &stop).await;
+        let passed = pass_under_lease(&store, &wanted, &stop).await;
         if passed.is_ok() && outage.ended().is_some() {
             info!("retention: the database answers again");
         }
+        let mut pause = worker.retention.interval;
         match passed {
-            Ok(Some(0)) => debug!("retention: nothing to delete"),
-            Ok(Some(rows)) => info!(rows, "retention: deleted what every sink has"),
+            Ok(Some(Pass { rows: 0, .. })) => debug!("retention: nothing to delete"),
+            Ok(Some(Pass { rows, more })) => {
+                info!(rows, "retention: deleted what every sink has");
+                if more {
+                    pause = pause.min(PAUSE_BETWEEN_FULL_PASSES);
+                }
+            }
             Ok(None) => debug!("retention: another worker does it"),
             Err(error) => {
                 let reason = error.to_string();
@@ -44,45 +67,56 @@ pub(crate) async fn retain<S: Store>(
                 }
             }
         }
-        stop.run_until_cancelled(sleep(worker.retention.interval))
-            .await;
+        stop.run_until_cancelled(sleep(pause)).await;
     }
 }
 
+/// Who makes a pass, and what goes by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Its name in the lease.
+    pub(crate) holder: &'a str,
+    /// How long the lease is good for without being renewed.
+    pub(crate) lease_ttl: Duration,
+    /// How old a row must be.
+    pub(crate) min_age: Duration,
+}
+
 /// One pass under the lease; `None` if somebody else holds that.
-async fn pass_under_lease<S: Store>(
+pub(crate) async fn pass_under_lease<S: Store>(
     store: &Arc<S>,
-    worker: &WorkerSettings,
+    wanted: &Wanted<'_>,
     stop: &CancellationToken,
-) -> Result<Option<u64>, StoreError> {
-    let (asked_at, ttl) = (Instant::now(), worker.lease_ttl);
-    let Some(lease) = store.acquire(RETENTION_LEASE, &worker.holder, ttl).await? else {
+) -> Result<Option<Pass>, StoreError> {
+    let (asked_at, ttl) = (Instant::now(), wanted.lease_ttl);
+    let Some(lease) = store.acquire(RETENTION_LEASE, wanted.holder, ttl).await? else {
         return Ok(None);
     };
     let keeper = Keeper::start(Arc::clone(store), lease.clone(), ttl, asked_at);
-    let rows = tokio::select! {
+    let passed = tokio::select! {
         biased;
-        () = stop.cancelled() => Ok(0),
-        () = keeper.lost() => Ok(0),
-        rows = pass(&**store, worker.retention.min_age) => rows,
+        () = stop.cancelled() => Ok(Pass::default()),
+        () = keeper.lost() => Ok(Pass::default()),
+        passed = pass(&**store, wanted.min_age) => passed,
     };
     drop(keeper);
     store.release(&lease).await?;
-    rows.map(Some)
+    passed.map(Some)
 }
 
-/// One pass: returns how many rows it deleted.
+/// One pass.
 ///
 /// # Errors
 /// The store's: the rows that were deleted before stay deleted.
-pub async fn pass<S: Store>(store: &S, min_age: Duration) -> Result<u64, StoreError> {
-    let (mut rows, mut after) = (0, Position::BEGINNING);
+pub async fn pass<S: Store>(store: &S, min_age: Duration) -> Result<Pass, StoreError> {
+    let (mut passed, mut after) = (Pass::default(), Position::BEGINNING);
     for _ in 0..MAX_STATEMENTS {
         let pruned = store.prune(min_age, after).await?;
-        rows += pruned.rows;
+        passed.rows += pruned.rows;
+        passed.more = pruned.next.is_some();
         let Some(next) = pruned.next else { break };
         after = next;
         sleep(PAUSE).await;
     }
-    Ok(rows)
+    Ok(passed)
 }

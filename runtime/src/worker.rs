@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use outbox_sinks::Connector;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +71,7 @@ impl<S: Store> Crew<S> {
     /// Starts a loop for each sink, and what they need: the head and the census.
     fn start_sinks(&mut self, sinks: Vec<(SinkSettings, Box<dyn Connector>)>) {
         let head = self.start_head();
+        let hunting = Arc::new(Semaphore::new(1));
         let mut loops = BTreeMap::new();
         for (sink, connector) in sinks {
             let name = sink.name.clone();
@@ -85,6 +86,7 @@ impl<S: Store> Crew<S> {
                 stop: self.stop.clone(),
                 overdue: self.overdue.clone(),
                 give_back,
+                hunting: Arc::clone(&hunting),
             });
             self.tasks.spawn(supervised(name, move || {
                 let dispatch = Arc::clone(&dispatch);

@@ -30,8 +30,23 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn a_missing_configuration_is_told_with_the_command_that_writes_one() {
     let folder = tempfile::tempdir().unwrap();
-    for command in ["run", "check", "migrate", "publish", "status"] {
-        let output = sinks(folder.path(), &[command]);
+    for command in [
+        &["run"][..],
+        &["check"],
+        &["migrate"],
+        &["publish"],
+        &["status"],
+        &["dead-letters", "list"],
+        &["dead-letters", "show", "1"],
+        &["dead-letters", "discard", "--all"],
+        &["pause", "a"],
+        &["resume", "a"],
+        &["seek", "a", "--to", "head"],
+        &["forget", "a"],
+        &["prune"],
+        &["adopt"],
+    ] {
+        let output = sinks(folder.path(), command);
         let expected =
             "error: there is no sinks.toml: `sinks init` writes one, --config names another\n";
         assert_eq!((status(&output), stderr(&output).as_str()), (2, expected));
@@ -93,6 +108,9 @@ fn an_unreachable_database_is_one_sentence_without_the_password() {
         &["status"],
         &["publish"],
         &["migrate", "--dry-run"],
+        &["seek", "a", "--to", "2h"],
+        &["prune"],
+        &["adopt"],
     ] {
         let output = sinks(folder.path(), command);
         let (shown, printed) = (stderr(&output), stdout(&output));
@@ -109,6 +127,42 @@ fn an_unreachable_database_is_one_sentence_without_the_password() {
             !format!("{shown}{printed}").contains("hunter2"),
             "{shown}{printed}"
         );
+    }
+}
+
+#[test]
+fn what_an_order_lacks_or_can_not_mean_is_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    for (command, expected) in [
+        (&["dead-letters", "replay"][..], "or say --all"),
+        (&["dead-letters", "discard", "--dry-run"], "or say --all"),
+        (
+            &["dead-letters", "replay", "--all", "--id", "5"],
+            "contradict",
+        ),
+        (
+            &["dead-letters", "list", "--type", "nodot"],
+            "matches no event type",
+        ),
+        (
+            &["dead-letters", "list", "--before", "soon"],
+            "an age such as",
+        ),
+        (&["seek", "a"], "--to <WHERE>"),
+        (
+            &["seek", "a", "--to", "soon"],
+            "beginning, head, or a position",
+        ),
+        (
+            &["run", "--role", "cook"],
+            "[possible values: sinks, retention]",
+        ),
+        (&["forget"], "<NAME>"),
+    ] {
+        let output = sinks(folder.path(), command);
+        let shown = stderr(&output);
+        assert_eq!(status(&output), 2, "{command:?}: {shown}");
+        assert!(shown.contains(expected), "{command:?}: {shown}");
     }
 }
 
@@ -154,5 +208,5 @@ fn the_documented_exit_statuses_are_those_of_the_help() {
         );
         found += 1;
     }
-    assert_eq!(found, 7);
+    assert_eq!(found, 8);
 }

@@ -187,9 +187,14 @@ impl Store for SimulatedStore {
         self.write("mark", lease, marking).await
     }
 
-    async fn recent_dead_letters(&self, sink: &str, window: Duration) -> Result<u32, StoreError> {
-        let sink = self.sink(sink);
-        let count = move |world: &mut World, _late| world.recent_letters(sink, window);
+    async fn recent_dead_letters(
+        &self,
+        sink: &str,
+        window: Duration,
+        except: &[Position],
+    ) -> Result<u32, StoreError> {
+        let (sink, except) = (self.sink(sink), except.to_vec());
+        let count = move |world: &mut World, _late| world.recent_letters(sink, window, &except);
         self.0.call("recent", count).await
     }
 

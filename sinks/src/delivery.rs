@@ -37,9 +37,14 @@ pub enum Verdict {
     /// Durable at the destination: it survives a crash there.
     Delivered,
     /// It can never be sent, and that is known without doubt and without asking
-    /// the destination again: too large, an illegal name, no JSON.
+    /// the destination again: too large, an illegal name, no JSON. It becomes a dead
+    /// letter at once, so nothing that an outage, a proxy, a quota or a wrong setting at
+    /// the destination could cause is a reason.
     Undeliverable(Refusal),
-    /// The destination would not take this one. It may take it later.
+    /// The destination would not take this one. It may take it later: it is tried alone,
+    /// and becomes a dead letter once it was refused a number of times in a row while
+    /// another event went through. In doubt an error of the whole delivery is better,
+    /// which blames nobody.
     Refused(Refusal),
     /// Not known: it may have arrived or not. It is sent again.
     Unconfirmed,

@@ -11,7 +11,8 @@ pub enum ErrorKind {
     /// against any event: the same batch is tried again, without limit.
     Unavailable,
     /// The batch failed and the sink can't say why. Tried again, with
-    /// growing pauses.
+    /// growing pauses and in ever smaller parts; an event that fails alone counts as
+    /// refused.
     Failed,
     /// It needs a person: bad credentials, no such topic, bucket or stream. Tried
     /// at the longest interval; no event is blamed.

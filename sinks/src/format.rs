@@ -1,7 +1,8 @@
 //! How an event is written for a destination: `native`, `cloudevents` or
 //! `cloudevents-binary`.
 //!
-//! In every format the event's JSON text is copied and never re-written (OB-9).
+//! In every format the event's JSON text is copied and never re-written (OB-9), and a
+//! replay of a dead letter is marked as one: it has the id it always had.
 
 use std::fmt::Write;
 
@@ -14,7 +15,8 @@ use crate::Refusal;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// The payload as it was published, with `sequence` (`txid.seq`) added.
+    /// The payload as it was published, with `sequence` (`txid.seq`) added, and to a
+    /// replay its number as `replay`.
     #[default]
     Native,
     /// One CloudEvents 1.0 JSON object (structured mode).
@@ -37,6 +39,7 @@ impl Encoder {
     pub const DEFAULT_SOURCE: &'static str = "/outbox";
 
     /// [`Self::DEFAULT_SOURCE`] as serde wants it.
+    #[cfg(any(feature = "file", feature = "kafka", feature = "nats", feature = "s3"))]
     pub(crate) fn default_source() -> String {
         Self::DEFAULT_SOURCE.to_owned()
     }
@@ -89,7 +92,15 @@ impl Encoder {
             ("sequence", sortable_sequence(event)),
         ];
         attributes.extend(optional(event).map(|(name, value)| (name, value.to_owned())));
+        attributes.extend(replay(event).map(|count| ("replay", count.to_string())));
         attributes
+    }
+
+    /// The header that marks a replay in every format, where there are headers: its name
+    /// and its value, which is [`Event::replay`]. None in the normal flow.
+    #[must_use]
+    pub fn replay_header(event: &Event) -> Option<(&'static str, String)> {
+        replay(event).map(|count| ("outbox-replay", count.to_string()))
     }
 
     fn structured(&self, event: &Event, out: &mut Vec<u8>) {
@@ -107,24 +118,41 @@ impl Encoder {
         }
         out.extend_from_slice(br#","sequence":""#);
         out.extend_from_slice(sortable_sequence(event).as_bytes());
-        out.extend_from_slice(br#"","datacontenttype":"application/json","data":"#);
+        out.push(b'"');
+        push_replay(event, out);
+        out.extend_from_slice(br#","datacontenttype":"application/json","data":"#);
         out.extend_from_slice(event.data().as_bytes());
         out.push(b'}');
     }
 }
 
-/// The payload with `sequence` put in before its closing brace: one copy, and
-/// whatever else the publisher put there stays.
+/// The payload with `sequence` and the mark of a replay put in before its closing brace:
+/// one copy, and whatever else the publisher put there stays.
 fn native(event: &Event, out: &mut Vec<u8>) {
     let payload = event.payload().trim_end();
     let open = payload
         .strip_suffix('}')
         .expect("a payload without a defect is a JSON object");
     let mut sequence = String::with_capacity(48);
-    write!(sequence, ",\"sequence\":\"{}\"}}", event.position()).expect("a String takes all");
-    out.reserve(open.len() + sequence.len());
+    write!(sequence, ",\"sequence\":\"{}\"", event.position()).expect("a String takes all");
+    out.reserve(open.len() + sequence.len() + 1);
     out.extend_from_slice(open.trim_end().as_bytes());
     out.extend_from_slice(sequence.as_bytes());
+    push_replay(event, out);
+    out.push(b'}');
+}
+
+/// Which replay it is, if it is one.
+fn replay(event: &Event) -> Option<u32> {
+    Some(event.replay()).filter(|count| *count > 0)
+}
+
+/// The mark as one more member of a JSON object. For CloudEvents it is an extension
+/// attribute of the type Integer, which JSON writes as a number.
+fn push_replay(event: &Event, out: &mut Vec<u8>) {
+    if let Some(count) = replay(event) {
+        out.extend_from_slice(format!(",\"replay\":{count}").as_bytes());
+    }
 }
 
 /// Attributes that an event of another publisher may lack; CloudEvents has no
@@ -154,6 +182,7 @@ fn json_string(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use outbox::Position;
+    use proptest::prelude::*;
 
     const DATA: &str = r#"{"n":1234567890123456789, "m":1.10, "k":18446744073709551616}"#;
 
@@ -211,6 +240,46 @@ mod tests {
     }
 
     #[test]
+    fn a_replay_keeps_its_id_and_is_marked_in_every_format() {
+        let again = event().as_replay(3);
+        for format in [Format::Native, Format::CloudEvents] {
+            let text = encoded(format, &again);
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value["id"], "evt_1", "{format:?}");
+            assert_eq!(value["replay"], 3, "{format:?}");
+            assert!(text.contains(DATA), "{format:?}");
+        }
+        let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+        let attributes = binary.attributes(&again);
+        assert!(attributes.contains(&("id", "evt_1".to_owned())));
+        assert!(attributes.contains(&("replay", "3".to_owned())));
+        let header = Encoder::replay_header(&again).unwrap();
+        assert_eq!(header, ("outbox-replay", "3".to_owned()));
+    }
+
+    #[test]
+    fn nothing_in_the_normal_flow_speaks_of_replays() {
+        let event = event();
+        for format in [Format::Native, Format::CloudEvents] {
+            assert!(!encoded(format, &event).contains("replay"), "{format:?}");
+        }
+        let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+        let names = binary.attributes(&event).into_iter().map(|(name, _)| name);
+        assert!(!names.collect::<Vec<_>>().contains(&"replay"));
+        assert_eq!(Encoder::replay_header(&event), None);
+    }
+
+    /// CloudEvents: lower-case ASCII letters and digits, 20 characters at most.
+    #[test]
+    fn attribute_names_are_what_cloudevents_allows() {
+        let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+        for (name, _) in binary.attributes(&event().as_replay(1)) {
+            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+            assert!(name.chars().all(legal) && name.len() <= 20, "{name}");
+        }
+    }
+
+    #[test]
     fn a_payload_that_is_no_event_is_refused_and_leaves_the_buffer_alone() {
         let event = Event::new(Position::new(1, 1), "a.b", "[1]");
         let mut out = b"before".to_vec();
@@ -219,5 +288,28 @@ mod tests {
             .unwrap_err();
         assert_eq!(refusal.code(), "MALFORMED_PAYLOAD");
         assert_eq!(out, b"before");
+    }
+
+    proptest! {
+        /// OB-9, with and without the mark of a replay, and whatever the publisher put there.
+        #[test]
+        fn the_marks_change_nothing_else(
+            data in "\\PC{0,40}", space in "[ \n\t]{0,3}", extra: bool, count in 0u32..4,
+        ) {
+            let data = serde_json::Value::from(data).to_string();
+            let extra = if extra { r#","replayed":1.10,"sequences":"x""# } else { "" };
+            let payload = format!(r#"{{"id":"e","type":"a.b","data":{data}{extra}{space}}}{space}"#);
+            let event = Event::new(Position::new(1, 2), "a.b", payload.clone()).as_replay(count);
+            let text = encoded(Format::Native, &event);
+            let before = payload.trim_end().strip_suffix('}').unwrap().trim_end();
+            let mark = if count > 0 { format!(r#","replay":{count}"#) } else { String::new() };
+            prop_assert_eq!(&text, &format!(r#"{before},"sequence":"1.2"{mark}}}"#));
+            let structured = encoded(Format::CloudEvents, &event);
+            let value: serde_json::Value = serde_json::from_str(&structured).unwrap();
+            let replay = value.get("replay").map_or(Some(0), serde_json::Value::as_u64);
+            prop_assert_eq!(replay, Some(u64::from(count)));
+            let data = format!(r#""data":{data}}}"#);
+            prop_assert!(structured.ends_with(&data), "{}", structured);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Values that settings are made of: secrets and sizes. Durations are plain
+//! Values that settings are made of: secrets, sizes, certificates. Durations are plain
 //! [`std::time::Duration`] with `#[serde(with = "humantime_serde")]`.
 
 use std::fmt;
@@ -76,6 +76,34 @@ impl Size {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.display().iec())
+    }
+}
+
+/// Notes what is wrong with the PEM files of a `tls` table: one that can't be read, a
+/// certificate without its key, a key without its certificate.
+#[cfg(any(feature = "kafka", feature = "nats"))]
+pub(crate) fn check_pem_files(
+    ca_file: Option<&Path>,
+    cert_file: Option<&Path>,
+    key_file: Option<&Path>,
+    problems: &mut crate::Problems,
+) {
+    for (key, file) in [
+        ("tls.ca_file", ca_file),
+        ("tls.cert_file", cert_file),
+        ("tls.key_file", key_file),
+    ] {
+        if let Some(path) = file
+            && let Err(error) = std::fs::File::open(path)
+        {
+            problems.add(key, format!("read {}: {error}", path.display()));
+        }
+    }
+    if cert_file.is_some() != key_file.is_some() {
+        problems.add(
+            "tls.cert_file",
+            "a certificate needs its `key_file`, and a key its `cert_file`",
+        );
     }
 }
 

@@ -43,14 +43,16 @@ pub trait Connector: Send + Sync + 'static {
     /// Whether a batch that was begun must come again with the very same events after
     /// a failure or a crash, whatever has been published since (OB-8). For a
     /// destination where the whole batch becomes one thing with one name. It costs a
-    /// write to the database before each delivery, and a batch is settled as a whole.
+    /// write to the database before each delivery, and a batch is settled as a whole:
+    /// each event is delivered or undeliverable, or the delivery is an error.
     fn frozen_ranges(&self) -> bool {
         false
     }
 
-    /// The key within which the destination keeps the order of events. Only events of
-    /// different keys may overtake each other, when one of them is refused again and
-    /// again and the other one is tried to learn whether anything is taken.
+    /// The key within which the destination keeps the order of events: the subject
+    /// unless the sink knows better. Only events of different keys may overtake each
+    /// other, when one of them is refused again and again and the other one is tried to
+    /// learn whether anything is taken.
     fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
         Cow::Borrowed(event.subject())
     }
@@ -60,8 +62,10 @@ pub trait Connector: Send + Sync + 'static {
 ///
 /// # Contract
 ///
-/// *You may assume*: calls never overlap; batches come in outbox order; an event
-/// may come twice (after a crash or a retry), with the same id.
+/// *You may assume*: calls never overlap; batches come in outbox order, except for
+/// those that are [apart](Batch::is_apart); an event may come twice (after a crash or a
+/// retry), with the same id. A dead letter that is replayed has the same id as well, and
+/// a [number](Event::replay): it must arrive even where repetitions are dropped.
 ///
 /// *You must*: report as delivered only what survives a crash of the destination;
 /// within one key, never make an event durable before its predecessor; keep

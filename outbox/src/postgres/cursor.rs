@@ -30,15 +30,16 @@ set token = $2, txid = seek_txid, seq = seek_seq, system_identifier = default,
     probe_txid = null, probe_seq = null,
     in_hand_txid = null, in_hand_seq = null, delivering = default,
     hunt_txid = null, hunt_seq = null, seek_txid = null, seek_seq = null,
-    updated_at = {schema}.compute_now()
+    moved_at = {schema}.compute_now()
 where stream = 'outbox' and consumer = $1 and token <= $2 and seek_txid is not null";
 
 /// A row that is visible belongs to a transaction that has ended, and those are below
 /// the snapshot's end: one at or above it was not written in this cluster.
 const CLAIM: &str = "\
-insert into {schema}.outbox_cursors as kept (stream, consumer, txid, seq, token)
-values ('outbox', $1, $3, $4, $2)
-on conflict (stream, consumer) do update set token = excluded.token
+insert into {schema}.outbox_cursors as kept (stream, consumer, txid, seq, token, obeyed)
+select 'outbox', $1, $3, $4, $2, coalesce(max(id), 0) from {schema}.outbox_operations
+on conflict (stream, consumer) do update
+set token = excluded.token, obeyed = excluded.obeyed
 where kept.token <= excluded.token
 returning txid, seq,
     system_identifier <> (pg_control_system()).system_identifier as other_cluster,
@@ -52,6 +53,12 @@ returning txid, seq,
     exists (
         select from {schema}.outbox_dead_letters where sink = $5 and state = 'replaying'
     ) as replays";
+
+/// That a delivery was never settled is told to one holder, who takes it for a death of
+/// the last one: told again, it would count twice.
+const TOLD: &str = "\
+update {schema}.outbox_cursors set delivering = false
+where stream = 'outbox' and consumer = $1 and token = $2";
 
 impl Database {
     /// Takes a sink's cursor over for a lease, carries out a seek that was ordered, and
@@ -75,16 +82,24 @@ impl Database {
             .bind(start.txid)
             .bind(start.seq)
             .bind(sink);
+        let told = sqlx::query(self.schema().sql(TOLD))
+            .bind(consumer(sink))
+            .bind(lease.token);
         let mut checkout = self.checkout().await?;
-        let row = self
+        let claimed = self
             .within(async {
                 seek.execute(&mut *checkout).await?;
-                claim.fetch_optional(&mut *checkout).await
+                let row = claim.fetch_optional(&mut *checkout).await?;
+                let claimed = row.as_ref().map(cursor).transpose()?;
+                if claimed.as_ref().is_some_and(|cursor| cursor.delivering) {
+                    told.execute(&mut *checkout).await?;
+                }
+                Ok::<_, sqlx::Error>(claimed)
             })
             .await
             .map_err(|error| error.while_doing("claim a cursor"))?;
         checkout.release();
-        Ok(row.as_ref().map(cursor).transpose()?)
+        Ok(claimed)
     }
 }
 
@@ -114,7 +129,7 @@ fn cursor(row: &PgRow) -> Result<Cursor, sqlx::Error> {
     })
 }
 
-fn suspect(row: &PgRow) -> Result<Option<Suspect>, sqlx::Error> {
+pub(super) fn suspect(row: &PgRow) -> Result<Option<Suspect>, sqlx::Error> {
     let Some(at) = position(row, "suspect_txid", "suspect_seq")? else {
         return Ok(None);
     };
@@ -141,7 +156,11 @@ fn suspect(row: &PgRow) -> Result<Option<Suspect>, sqlx::Error> {
     }))
 }
 
-fn position(row: &PgRow, txid: &str, seq: &str) -> Result<Option<Position>, sqlx::Error> {
+pub(super) fn position(
+    row: &PgRow,
+    txid: &str,
+    seq: &str,
+) -> Result<Option<Position>, sqlx::Error> {
     let txid: Option<Txid> = row.try_get(txid)?;
     let seq: Option<i64> = row.try_get(seq)?;
     Ok(txid.zip(seq).map(|(txid, seq)| Position { txid, seq }))

@@ -120,7 +120,11 @@ impl Database {
             Some(connection) => connection,
             None => {
                 let opened = self.shared.settings.open().await;
-                opened.inspect_err(|_| self.shared.count_loss())?
+                opened.inspect_err(|error| {
+                    if error.breaks_history() {
+                        self.shared.count_loss();
+                    }
+                })?
             }
         };
         Ok(Checkout {
@@ -144,7 +148,7 @@ impl Database {
         // that went away, or a table that changed under their prepared statements.
         result.inspect_err(|error| {
             self.shared.idle().clear();
-            if error.kind() == DatabaseErrorKind::Unreachable {
+            if error.breaks_history() {
                 self.shared.count_loss();
             }
         })

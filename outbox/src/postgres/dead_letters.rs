@@ -70,7 +70,8 @@ pub(super) fn insert<'q>(
 
 impl Database {
     /// How many dead letters a sink has got within `window`, and since it was resumed
-    /// the last time. What was replayed or discarded since then counts as well.
+    /// the last time, except those of the events at `except`. What was replayed or
+    /// discarded since then counts as well.
     ///
     /// # Errors
     /// [`DatabaseError`].
@@ -78,10 +79,12 @@ impl Database {
         &self,
         sink: &str,
         window: Duration,
+        except: &[Position],
     ) -> Result<u32, DatabaseError> {
         let sql = self.schema().sql(
             "select count(*) from {schema}.outbox_dead_letters
              where sink = $1 and dead_lettered_at > {schema}.compute_now() - $2
+                 and (txid, seq) not in (select * from unnest($4::xid8[], $5::int8[]))
                  and dead_lettered_at > coalesce((
                      select resumed_at from {schema}.outbox_cursors
                      where stream = 'outbox' and consumer = $3
@@ -90,7 +93,9 @@ impl Database {
         let query = sqlx::query_as(sql)
             .bind(sink)
             .bind(interval(window))
-            .bind(consumer(sink));
+            .bind(consumer(sink))
+            .bind(except.iter().map(|position| position.txid).bind_iter())
+            .bind(except.iter().map(|position| position.seq).bind_iter());
         let mut checkout = self.checkout().await?;
         let (count,): (i64,) = self
             .within(query.fetch_one(&mut *checkout))
@@ -150,13 +155,16 @@ impl Database {
                  where stream = 'outbox' and consumer = $1 and token = $2 for update
              ), written as (
                  update {schema}.outbox_dead_letters as letter
-                 set state = case when outcome.code is null then 'replayed' else 'dead' end,
+                 set state = outcome.state,
                      code = coalesce(outcome.code, letter.code),
                      error = coalesce(outcome.error, letter.error),
-                     replays = letter.replays + (letter.state = 'replaying')::integer,
+                     replays = letter.replays + case
+                         when outcome.state = 'replaying' then -(letter.state = 'dead')::integer
+                         else (letter.state = 'replaying')::integer
+                     end,
                      state_changed_at = {schema}.compute_now()
-                 from owner, unnest($4::int8[], $5::text[], $6::text[])
-                     as outcome (id, code, error)
+                 from owner, unnest($4::int8[], $5::text[], $6::text[], $7::text[])
+                     as outcome (id, code, error, state)
                  where letter.id = outcome.id and letter.sink = $3
                      and letter.state in ('replaying', 'dead')
              )
@@ -168,13 +176,15 @@ impl Database {
             .map(|(_, outcome)| refusal(outcome))
             .collect();
         let (codes, errors): (Vec<_>, Vec<_>) = refusals.into_iter().unzip();
+        let states: Vec<_> = outcomes.iter().map(|(_, outcome)| state(outcome)).collect();
         let query = sqlx::query_as(sql)
             .bind(consumer(sink))
             .bind(lease.token)
             .bind(sink)
             .bind(ids)
             .bind(codes)
-            .bind(errors);
+            .bind(errors)
+            .bind(states);
         let mut checkout = self.checkout().await?;
         let (owned,): (bool,) = self
             .within(query.fetch_one(&mut *checkout))
@@ -188,7 +198,16 @@ impl Database {
 /// The code and the reason of a refusal.
 fn refusal(outcome: &ReplayOutcome) -> (Option<String>, Option<String>) {
     match outcome {
-        ReplayOutcome::Delivered => (None, None),
+        ReplayOutcome::Delivered | ReplayOutcome::Postponed => (None, None),
         ReplayOutcome::Refused { code, error } => (Some(code_text(code)), Some(error_text(error))),
+    }
+}
+
+/// The state that a dead letter comes to.
+const fn state(outcome: &ReplayOutcome) -> &'static str {
+    match outcome {
+        ReplayOutcome::Delivered => "replayed",
+        ReplayOutcome::Refused { .. } => "dead",
+        ReplayOutcome::Postponed => "replaying",
     }
 }

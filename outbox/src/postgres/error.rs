@@ -41,6 +41,18 @@ impl DatabaseError {
         self.kind
     }
 
+    /// Whether the next answer may come from another server than the last, or from one
+    /// that has lost commits. A server that says what it can't do is still the same one.
+    pub(crate) fn breaks_history(&self) -> bool {
+        let told = self
+            .source
+            .as_ref()
+            .and_then(sqlx::Error::as_database_error);
+        let code = told.and_then(|told| told.code());
+        let same_server = code.is_some_and(|code| code == "57014" || code.starts_with("53"));
+        self.kind == DatabaseErrorKind::Unreachable && !same_server
+    }
+
     pub(crate) fn misconfigured(message: impl Into<String>) -> Self {
         Self::told(DatabaseErrorKind::Misconfigured, message)
     }
@@ -116,7 +128,7 @@ fn classify_code(code: &str) -> (DatabaseErrorKind, &'static str) {
     match code {
         "42501" => (
             Denied,
-            " (grant the role what it needs: sinks migrate --worker ROLE or --publisher ROLE)",
+            " (grant the role what it needs: sinks migrate --worker ROLE, --publisher ROLE, --operator ROLE or --retention ROLE)",
         ),
         "42P01" | "42883" | "42703" | "3F000" => (
             NotMigrated,

@@ -1,9 +1,11 @@
-//! The least rights that a publisher and a worker need.
+//! The least rights that each duty needs.
 //!
 //! A publisher may call the publishing functions, which act with their owner's
 //! rights: it can't touch the table, so it can't forge a position or skip a rule.
 //! A worker may read events and keep cursors, leases and dead letters; it can neither
-//! publish nor delete an event.
+//! publish nor delete an event. Retention may delete events and move no cursor. An
+//! operator may order, by columns that a worker obeys and with a row in the record that
+//! nobody can change; to move a cursor or to touch an event is not in their power.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -30,16 +32,56 @@ grant select, insert, update, delete on {schema}.outbox_workers to {role};
 grant execute on function {schema}.compute_now() to {role};
 ";
 
-/// The statements that let `role` publish.
-#[must_use]
-pub fn publisher_grants(schema: &Schema, role: &str) -> String {
-    fill(PUBLISHER, schema, role)
+const RETENTION: &str = "\
+grant usage on schema {schema} to {role};
+grant select, delete on {schema}.outbox to {role};
+grant select on
+    {schema}.outbox_cursors, {schema}.outbox_operations, {schema}.outbox_migrations
+to {role};
+grant select, insert, update on {schema}.leases to {role};
+grant execute on function {schema}.compute_now() to {role};
+";
+
+const OPERATOR: &str = "\
+grant usage on schema {schema} to {role};
+grant select on
+    {schema}.outbox, {schema}.outbox_cursors, {schema}.outbox_dead_letters,
+    {schema}.outbox_operations, {schema}.outbox_migrations, {schema}.leases
+to {role};
+grant update (paused_at, paused_by, pause_reason, resumed_at, attempts, next_retry_at,
+    seek_txid, seek_seq), delete
+on {schema}.outbox_cursors to {role};
+grant update (state, state_changed_at) on {schema}.outbox_dead_letters to {role};
+grant execute on function
+    {schema}.compute_now(), {schema}.outbox_record(text, text, text, text)
+to {role};
+";
+
+/// What a role is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Publishing events.
+    Publisher,
+    /// Running the sinks.
+    Worker,
+    /// Deleting what every sink has passed.
+    Retention,
+    /// Looking at the sinks and ordering things.
+    Operator,
 }
 
-/// The statements that let `role` run a worker.
-#[must_use]
-pub fn worker_grants(schema: &Schema, role: &str) -> String {
-    fill(WORKER, schema, role)
+impl Duty {
+    /// The statements that let `role` do it.
+    #[must_use]
+    pub fn grants(self, schema: &Schema, role: &str) -> String {
+        let statements = match self {
+            Self::Publisher => PUBLISHER,
+            Self::Worker => WORKER,
+            Self::Retention => RETENTION,
+            Self::Operator => OPERATOR,
+        };
+        fill(statements, schema, role)
+    }
 }
 
 /// The role goes in first: a schema's name may look like a placeholder, and a
@@ -53,22 +95,19 @@ fn fill(statements: &str, schema: &Schema, role: &str) -> String {
     parts.join(&role)
 }
 
-/// Grants a publisher's and a worker's rights to the roles that are named, all
-/// or none. The connection's role must own the tables.
+/// Grants roles what they need for their duties, all or none. The connection's role must
+/// own the tables.
 ///
 /// # Errors
 /// [`DatabaseError`]; the roles must exist.
 pub async fn grant(
     connection: &mut PgConnection,
     schema: &Schema,
-    publisher: Option<&str>,
-    worker: Option<&str>,
+    roles: &[(Duty, &str)],
 ) -> Result<(), DatabaseError> {
     let mut transaction = connection.begin().await?;
-    let publisher = publisher.map(|role| publisher_grants(schema, role));
-    let worker = worker.map(|role| worker_grants(schema, role));
-    for statements in publisher.into_iter().chain(worker) {
-        sqlx::raw_sql(AssertSqlSafe(statements))
+    for (duty, role) in roles {
+        sqlx::raw_sql(AssertSqlSafe(duty.grants(schema, role)))
             .execute(&mut *transaction)
             .await?;
     }
@@ -83,7 +122,7 @@ mod tests {
     #[test]
     fn names_are_quoted_and_looked_at_once() {
         let schema = Schema::new("{role}").unwrap();
-        let grants = publisher_grants(&schema, r#"a"b{schema}"#);
+        let grants = Duty::Publisher.grants(&schema, r#"a"b{schema}"#);
         let first = r#"grant usage on schema "{role}" to "a""b{schema}";"#;
         assert_eq!(grants.lines().next(), Some(first));
     }

@@ -33,14 +33,22 @@ mod prune;
 mod status;
 mod workers;
 
+mod operate;
+
 pub use connect::ConnectSettings;
 pub use database::Database;
 pub use error::{DatabaseError, DatabaseErrorKind};
-pub use grants::{grant, publisher_grants, worker_grants};
+pub use grants::{Duty, grant};
 pub use head::Head;
 pub use lease::{Lease, LeaseHolder, RETENTION_LEASE, sink_lease};
 pub use migrate::{MigrateError, SchemaState, migrate, schema_state};
+pub use operate::{
+    Adopted, AdoptedCursor, DeadLetterFilter, DeadLetterRow, DeadLetterState, Discarded, Forgotten,
+    Moment, Newer, Obedience, OperateError, Operation, Paused, Replaying, Resumed, SeekTarget,
+    Sought, adopt,
+};
 pub use page::Page;
+pub use prune::Prunable;
 pub use publish::{NewEvent, PublishError, Published, Publisher, publish, publish_many};
 pub use reader::{PageRequest, Reader};
 pub use schema::{InvalidSchema, Schema};
@@ -48,4 +56,4 @@ pub use settlement::{
     Cursor, DeadLetter, Failure, Mark, Member, Origin, Owned, Pruned, Replay, ReplayOutcome,
     Settlement, Stage, Suspect, Then,
 };
-pub use status::{CursorStatus, MAX_COUNTED_LAG};
+pub use status::{CursorStatus, DeadLetterCounts, MAX_COUNTED_LAG, Pause, RetentionHold};

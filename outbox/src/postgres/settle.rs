@@ -46,7 +46,9 @@ macro_rules! settlement {
         concat!(
             "update {schema}.outbox_cursors as kept
              set txid = coalesce($3, kept.txid), seq = coalesce($4, kept.seq),
-             delivering = false, updated_at = {schema}.compute_now(),
+             delivering = false,
+             moved_at = case when ($3, $4) > (kept.txid, kept.seq)
+                 then {schema}.compute_now() else kept.moved_at end,
              (in_hand_txid, in_hand_seq) = (
                  select kept.in_hand_txid, kept.in_hand_seq
                  where (kept.in_hand_txid, kept.in_hand_seq)
@@ -65,12 +67,24 @@ macro_rules! settlement {
     };
 }
 
-const GO: &str = settlement!(
-    "attempts = 0, next_retry_at = null, last_error_kind = null, last_error = null,
-     suspect_txid = null, suspect_seq = null, suspect_attempts = null, suspect_stage = null,
-     suspect_code = null, suspect_error = null, probe_txid = null, probe_seq = null,
-     suspect_since = null"
-);
+/// What is suspected stays so until the cursor has passed it.
+macro_rules! kept_suspect {
+    () => {
+        "(suspect_txid, suspect_seq, suspect_attempts, suspect_stage, suspect_code,
+          suspect_error, probe_txid, probe_seq, suspect_since) = (
+             select kept.suspect_txid, kept.suspect_seq, kept.suspect_attempts,
+                 kept.suspect_stage, kept.suspect_code, kept.suspect_error, kept.probe_txid,
+                 kept.probe_seq, kept.suspect_since
+             where (kept.suspect_txid, kept.suspect_seq)
+                 > (coalesce($3, kept.txid), coalesce($4, kept.seq))
+         )"
+    };
+}
+
+const GO: &str = settlement!(concat!(
+    "attempts = 0, next_retry_at = null, last_error_kind = null, last_error = null, ",
+    kept_suspect!()
+));
 
 const BACK_OFF: &str = settlement!(concat!(
     suspect_after!("coalesce($3, kept.txid), coalesce($4, kept.seq)"),
@@ -78,22 +92,15 @@ const BACK_OFF: &str = settlement!(concat!(
      last_error_kind = $16, last_error = $17"
 ));
 
-const PAUSE: &str = settlement!(
-    "paused_at = {schema}.compute_now(), paused_by = 'sinks', pause_reason = $6,
-     (suspect_txid, suspect_seq, suspect_attempts, suspect_stage, suspect_code,
-      suspect_error, probe_txid, probe_seq, suspect_since) = (
-         select kept.suspect_txid, kept.suspect_seq, kept.suspect_attempts,
-             kept.suspect_stage, kept.suspect_code, kept.suspect_error, kept.probe_txid,
-             kept.probe_seq, kept.suspect_since
-         where (kept.suspect_txid, kept.suspect_seq)
-             > (coalesce($3, kept.txid), coalesce($4, kept.seq))
-     )"
-);
+const PAUSE: &str = settlement!(concat!(
+    "paused_at = {schema}.compute_now(), paused_by = 'sinks', pause_reason = $6, ",
+    kept_suspect!()
+));
 
 const MARK: &str = concat!(
     "update {schema}.outbox_cursors as kept
      set in_hand_txid = $3, in_hand_seq = $4, delivering = true,
-     hunt_txid = $14, hunt_seq = $15, updated_at = {schema}.compute_now(), ",
+     hunt_txid = $14, hunt_seq = $15, ",
     suspect_after!("kept.txid, kept.seq"),
     " where stream = 'outbox' and consumer = $1 and token = $2
          and (kept.txid, kept.seq) <= ($3, $4)

@@ -31,7 +31,8 @@ pub struct Settlement {
 /// What follows a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Deliveries go on: earlier failures are forgotten.
+    /// Deliveries go on: earlier failures are forgotten, but not a suspect that the
+    /// cursor has not passed.
     Go,
     /// The loop waits before it tries again.
     BackOff(Failure),
@@ -178,6 +179,8 @@ pub enum ReplayOutcome {
         /// Why, for people.
         error: String,
     },
+    /// Nothing is known of it: it waits as before.
+    Postponed,
 }
 
 /// A worker that is alive.

@@ -1,8 +1,25 @@
 //! The tables as this program needs them, or a sentence that says what to do.
 
-use outbox::{ConnectSettings, Schema, SchemaState, schema_state};
+use outbox::{ConnectSettings, Database, Schema, SchemaState, schema_state};
 
 use super::exit::{Failure, Status};
+use super::logs;
+use super::source::Source;
+use crate::config::DatabaseConfig;
+
+/// What a command needs that delivers nothing: the configuration and the database, whose
+/// tables are as needed. `application` is what the server shows.
+pub(super) async fn open(
+    source: &Source,
+    application: &str,
+) -> Result<(DatabaseConfig, Database), Failure> {
+    let mut config = source.database_config()?;
+    logs::start(&config.log);
+    application.clone_into(&mut config.database.application_name);
+    require_current(&config.database).await?;
+    let database = Database::lazy(&config.database);
+    Ok((config, database))
+}
 
 /// Connects, and refuses tables of another version than this program's.
 pub(super) async fn require_current(settings: &ConnectSettings) -> Result<(), Failure> {

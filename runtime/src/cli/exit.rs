@@ -5,9 +5,10 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use outbox::{DatabaseError, DatabaseErrorKind};
+use outbox::{DatabaseError, DatabaseErrorKind, OperateError};
 
 use crate::config::Problems;
+use crate::store::StoreError;
 
 /// The exit statuses, as `--help` shows them.
 pub(super) const HELP: &str = "\
@@ -18,7 +19,8 @@ Exit status:
   3  the database can't be reached or refuses us
   4  the tables are missing, or of another version
   5  a destination failed its check
-  6  dev: what was delivered is not what was published";
+  6  dev: what was delivered is not what was published
+  7  refused: a running worker holds what the command is about";
 
 /// Why the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +43,8 @@ pub(super) enum Status {
         expect(dead_code, reason = "without files there is no `dev`")
     )]
     Mismatch = 6,
+    /// A running worker holds what the command is about.
+    Held = 7,
 }
 
 /// A failed command: its exit status, and what to say.
@@ -92,6 +96,26 @@ impl From<DatabaseError> for Failure {
             DatabaseErrorKind::Other => Status::Unexpected,
         };
         Self::new(status, error.to_string())
+    }
+}
+
+impl From<OperateError> for Failure {
+    fn from(error: OperateError) -> Self {
+        let status = match error {
+            OperateError::Database(error) => return error.into(),
+            OperateError::NoCursor(_) | OperateError::BeyondHorizon { .. } => Status::Configuration,
+            OperateError::Held(_) => Status::Held,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error.into_inner().downcast::<DatabaseError>() {
+            Ok(error) => (*error).into(),
+            Err(error) => Self::new(Status::Unexpected, error.to_string()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use clap::Args;
-use outbox::{ConnectSettings, MigrateError, SchemaState, grant, publisher_grants, worker_grants};
+use outbox::{ConnectSettings, Duty, MigrateError, SchemaState, grant};
 
 use super::exit::{Failure, Status};
 use super::source::Source;
@@ -19,6 +19,12 @@ pub(super) struct Migrate {
     /// Grant this role what running a worker needs
     #[arg(long, value_name = "ROLE")]
     worker: Option<String>,
+    /// Grant this role what deleting old events needs (`sinks run --role retention`)
+    #[arg(long, value_name = "ROLE")]
+    retention: Option<String>,
+    /// Grant this role what the commands need that look at sinks and order things
+    #[arg(long, value_name = "ROLE")]
+    operator: Option<String>,
     /// Change nothing: say what would be done, and show the grants as SQL
     #[arg(long)]
     dry_run: bool,
@@ -47,19 +53,30 @@ impl Migrate {
             // Migrating refuses it.
             SchemaState::Ahead { .. } => {}
         }
-        let (publisher, worker) = (self.publisher.as_deref(), self.worker.as_deref());
-        if publisher.is_some() || worker.is_some() {
+        let roles = self.roles();
+        if !roles.is_empty() {
             let mut connection = settings.open().await?;
-            grant(&mut connection, &settings.schema, publisher, worker)
+            grant(&mut connection, &settings.schema, &roles)
                 .await
                 .map_err(|error| Failure::from(error).while_doing("grant rights"))?;
         }
-        for (role, what) in [(publisher, "publish"), (worker, "run a worker")] {
-            if let Some(role) = role {
-                writeln!(out, "role {role} may {what}")?;
-            }
+        for (duty, role) in roles {
+            writeln!(out, "role {role} may {}", what(duty))?;
         }
         Ok(())
+    }
+
+    fn roles(&self) -> Vec<(Duty, &str)> {
+        let roles = [
+            (Duty::Publisher, &self.publisher),
+            (Duty::Worker, &self.worker),
+            (Duty::Retention, &self.retention),
+            (Duty::Operator, &self.operator),
+        ];
+        let roles = roles
+            .into_iter()
+            .filter_map(|(duty, role)| Some((duty, role.as_deref()?)));
+        roles.collect()
     }
 
     async fn show(&self, settings: &ConnectSettings, out: &mut impl Write) -> Result<(), Failure> {
@@ -74,13 +91,19 @@ impl Migrate {
             )?,
             Some(advice) => writeln!(out, "-- {advice}")?,
         }
-        if let Some(role) = &self.publisher {
-            write!(out, "{}", publisher_grants(schema, role))?;
-        }
-        if let Some(role) = &self.worker {
-            write!(out, "{}", worker_grants(schema, role))?;
+        for (duty, role) in self.roles() {
+            write!(out, "{}", duty.grants(schema, role))?;
         }
         Ok(())
+    }
+}
+
+const fn what(duty: Duty) -> &'static str {
+    match duty {
+        Duty::Publisher => "publish",
+        Duty::Worker => "run a worker",
+        Duty::Retention => "delete old events",
+        Duty::Operator => "operate the sinks",
     }
 }
 
@@ -106,10 +129,13 @@ mod tests {
         let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operate.md");
         let guide = std::fs::read_to_string(guide).unwrap();
         let schema = Schema::default();
-        for grants in [
-            publisher_grants(&schema, "app"),
-            worker_grants(&schema, "sinks"),
+        for (duty, role) in [
+            (Duty::Publisher, "app"),
+            (Duty::Worker, "sinks"),
+            (Duty::Retention, "sinks"),
+            (Duty::Operator, "ops"),
         ] {
+            let grants = duty.grants(&schema, role);
             assert!(guide.contains(&grants), "{grants}");
         }
     }

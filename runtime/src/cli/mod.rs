@@ -3,17 +3,27 @@
 //! One file a command. Results go to standard output, everything else to standard
 //! error. How the process ends is in `exit`.
 
+mod adopt;
+mod by;
 mod check;
 mod database;
+mod dead_letters;
 #[cfg(feature = "file")]
 mod dev;
 mod exit;
+mod forget;
 mod init;
+mod known;
 mod logs;
 mod migrate;
+mod moment;
+mod obeyed;
+mod pause;
+mod prune;
 mod publish;
 mod results;
 mod run;
+mod seek;
 mod signals;
 mod source;
 mod status;
@@ -58,6 +68,13 @@ enum Command {
     Check(check::Check),
     Publish(publish::Publish),
     Status(status::ShowStatus),
+    DeadLetters(dead_letters::DeadLetters),
+    Pause(pause::PauseSink),
+    Resume(pause::ResumeSink),
+    Seek(seek::SeekSink),
+    Forget(forget::ForgetSink),
+    Prune(prune::Prune),
+    Adopt(adopt::Adopt),
 }
 
 /// The whole program: reads the command line, runs the command, reports a failure.
@@ -103,6 +120,13 @@ impl Command {
             Self::Check(check) => Box::pin(check.run(source, out)).await,
             Self::Publish(publish) => Box::pin(publish.run(source, out)).await,
             Self::Status(status) => Box::pin(status.run(source, out)).await,
+            Self::DeadLetters(command) => Box::pin(command.run(source, out)).await,
+            Self::Pause(pause) => Box::pin(pause.run(source, out)).await,
+            Self::Resume(resume) => Box::pin(resume.run(source, out)).await,
+            Self::Seek(seek) => Box::pin(seek.run(source, out)).await,
+            Self::Forget(forget) => Box::pin(forget.run(source, out)).await,
+            Self::Prune(prune) => Box::pin(prune.run(source, out)).await,
+            Self::Adopt(adopt) => Box::pin(adopt.run(source, out)).await,
         };
         result.and_then(|()| Ok(out.flush()?))
     }
@@ -125,7 +149,21 @@ mod tests {
             .get_subcommands()
             .map(clap::Command::get_name)
             .collect();
-        let mut expected = vec!["run", "init", "migrate", "check", "publish", "status"];
+        let mut expected = vec![
+            "run",
+            "init",
+            "migrate",
+            "check",
+            "publish",
+            "status",
+            "dead-letters",
+            "pause",
+            "resume",
+            "seek",
+            "forget",
+            "prune",
+            "adopt",
+        ];
         if cfg!(feature = "file") {
             expected.insert(1, "dev");
         }

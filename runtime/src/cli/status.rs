@@ -1,22 +1,31 @@
 //! `sinks status`: where each sink stands, those that never ran and those that are
-//! configured nowhere included.
+//! configured nowhere included, and what holds retention back.
+
+mod row;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::Duration;
 
 use clap::Args;
-use outbox::{ConnectSettings, CursorStatus, Database, MAX_COUNTED_LAG};
+use outbox::{CursorStatus, MAX_COUNTED_LAG, Operation, RetentionHold};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::exit::Failure;
 use super::source::Source;
-use super::{database, logs, table};
+use super::{database, prune, table};
+use row::Row;
+
+/// How many of the last operations are shown.
+const OPERATIONS: u32 = 20;
 
 /// Show where each sink stands
 #[derive(Args, Debug)]
 pub(super) struct ShowStatus {
-    /// Print one JSON object instead of a table
+    /// Show what operators ordered last instead: pauses, seeks and so on
+    #[arg(long)]
+    operations: bool,
+    /// Print one JSON object with everything instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -25,204 +34,132 @@ pub(super) struct ShowStatus {
 #[derive(Debug, Serialize)]
 struct Report {
     sinks: Vec<Row>,
+    retention: Option<Hold>,
+    operations: Vec<Order>,
 }
 
-/// A sink as the table and the JSON show it.
+/// The cursor that is the furthest back.
 #[derive(Debug, Serialize)]
-struct Row {
-    sink: String,
-    state: State,
-    /// `txid.seq`: everything up to here is done with.
-    position: Option<String>,
-    /// Events that are readable and not done with; counting stops at `MAX_COUNTED_LAG`.
-    lag_events: Option<u64>,
-    lag_events_is_minimum: bool,
+struct Hold {
+    /// `sink:NAME` for a sink.
+    consumer: String,
+    position: String,
+    /// Events that are not deleted because of it; counting stops at `MAX_COUNTED_LAG`.
+    events: u64,
+    events_is_minimum: bool,
     /// The age of the first of them.
-    lag_seconds: Option<f64>,
-    holder: Option<String>,
-    attempts: u32,
-    retry_in_seconds: Option<f64>,
-    last_error_kind: Option<String>,
-    last_error: Option<String>,
+    seconds: Option<f64>,
+    /// Whether nothing is deleted at all, since positions of another cluster are about.
+    strange: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum State {
-    /// Configured, and no worker has opened it yet.
-    NeverRun,
-    /// A cursor whose sink is configured nowhere that we can see.
-    NotConfigured,
-    /// Its deliveries fail; it waits between them.
-    BackingOff,
-    /// No worker has it.
-    Free,
-    /// Held, with events before it.
-    Delivering,
-    /// Held, with nothing to do.
-    UpToDate,
-}
-
-impl State {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::NeverRun => "never run",
-            Self::NotConfigured => "not configured",
-            Self::BackingOff => "backing off",
-            Self::Free => "free",
-            Self::Delivering => "delivering",
-            Self::UpToDate => "up to date",
-        }
-    }
+/// What an operator ordered.
+#[derive(Debug, Serialize)]
+struct Order {
+    id: i64,
+    at: String,
+    command: String,
+    sink: Option<String>,
+    by: String,
+    details: Box<RawValue>,
 }
 
 impl ShowStatus {
     pub(super) async fn run(&self, source: &Source, out: &mut impl Write) -> Result<(), Failure> {
-        let config = source.database_config()?;
-        logs::start(&config.log);
-        let settings = ConnectSettings {
-            application_name: "sinks status".to_owned(),
-            ..config.database
-        };
-        database::require_current(&settings).await?;
-        let cursors = Database::lazy(&settings).cursors().await?;
-        let rows = rows(&config.sinks, cursors);
+        let (config, database) = database::open(source, "sinks status").await?;
+        if self.operations && !self.json {
+            let operations = database.operations(OPERATIONS).await?;
+            let rows: Vec<_> = operations.into_iter().map(operation).collect();
+            let head = ["AT", "COMMAND", "SINK", "BY", "DETAILS"];
+            return Ok(table::write(out, head, &rows)?);
+        }
+        let rows = rows(&config.sinks, database.cursors().await?);
+        let hold = database.retention_hold().await?;
         if self.json {
-            let report = serde_json::to_string_pretty(&Report { sinks: rows });
-            writeln!(out, "{}", report.map_err(anyhow::Error::new)?)?;
-        } else {
-            let head = [
-                "SINK",
-                "STATE",
-                "POSITION",
-                "LAG",
-                "AGE",
-                "HOLDER",
-                "ATTEMPTS",
-                "RETRY IN",
-                "LAST ERROR",
-            ];
-            let cells: Vec<_> = rows.iter().map(cells).collect();
-            table::write(out, head, &cells)?;
+            let operations = database.operations(OPERATIONS).await?;
+            let report = Report {
+                sinks: rows,
+                retention: hold.map(Hold::from),
+                operations: operations
+                    .into_iter()
+                    .map(order)
+                    .collect::<Result<_, _>>()?,
+            };
+            return table::json(out, &report);
+        }
+        let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+        table::write(out, Row::HEAD, &cells)?;
+        // Without a cursor there is nothing to keep, or nobody has begun.
+        if hold
+            .as_ref()
+            .is_some_and(|hold| hold.rows > 0 || hold.strange)
+        {
+            prune::describe(out, hold.as_ref())?;
         }
         Ok(())
     }
+}
+
+impl From<RetentionHold> for Hold {
+    fn from(hold: RetentionHold) -> Self {
+        Self {
+            consumer: hold.consumer,
+            position: hold.position.to_string(),
+            events: hold.rows,
+            events_is_minimum: hold.rows >= MAX_COUNTED_LAG,
+            seconds: hold.age.map(|age| age.as_secs_f64()),
+            strange: hold.strange,
+        }
+    }
+}
+
+fn order(operation: Operation) -> Result<Order, Failure> {
+    let details = RawValue::from_string(operation.details).map_err(anyhow::Error::new)?;
+    Ok(Order {
+        id: operation.id,
+        at: operation.at,
+        command: operation.command,
+        sink: operation.sink,
+        by: operation.by,
+        details,
+    })
+}
+
+fn operation(operation: Operation) -> [String; 5] {
+    [
+        operation.at,
+        operation.command,
+        operation.sink.unwrap_or_else(|| "-".to_owned()),
+        table::one_line(&operation.by),
+        table::one_line(&operation.details),
+    ]
 }
 
 /// One row for every sink that is configured or has a cursor, by name.
 fn rows(configured: &[String], cursors: Vec<CursorStatus>) -> Vec<Row> {
     let mut rows = BTreeMap::new();
     for name in configured {
-        rows.insert(name.clone(), never_run(name));
+        rows.insert(name.clone(), Row::never_run(name));
     }
     for cursor in cursors {
         let known = configured.contains(&cursor.sink);
-        rows.insert(cursor.sink.clone(), row(cursor, known));
+        rows.insert(cursor.sink.clone(), Row::of(cursor, known));
     }
     rows.into_values().collect()
 }
 
-fn never_run(name: &str) -> Row {
-    Row {
-        sink: name.to_owned(),
-        state: State::NeverRun,
-        position: None,
-        lag_events: None,
-        lag_events_is_minimum: false,
-        lag_seconds: None,
-        holder: None,
-        attempts: 0,
-        retry_in_seconds: None,
-        last_error_kind: None,
-        last_error: None,
-    }
-}
-
-fn row(cursor: CursorStatus, configured: bool) -> Row {
-    let state = if !configured {
-        State::NotConfigured
-    } else if cursor.attempts > 0 {
-        State::BackingOff
-    } else if cursor.holder.is_none() {
-        State::Free
-    } else if cursor.lag > 0 {
-        State::Delivering
-    } else {
-        State::UpToDate
-    };
-    Row {
-        sink: cursor.sink,
-        state,
-        position: Some(cursor.position.to_string()),
-        lag_events: Some(cursor.lag),
-        lag_events_is_minimum: cursor.lag >= MAX_COUNTED_LAG,
-        lag_seconds: cursor.lag_age.map(|age| age.as_secs_f64()),
-        holder: cursor.holder,
-        attempts: cursor.attempts,
-        retry_in_seconds: cursor.retry_in.map(|wait| wait.as_secs_f64()),
-        last_error_kind: cursor.last_error_kind,
-        last_error: cursor.last_error,
-    }
-}
-
-fn cells(row: &Row) -> [String; 9] {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let lag = row
-        .lag_events
-        .map(|events| match row.lag_events_is_minimum {
-            true => format!("{events}+"),
-            false => events.to_string(),
-        });
-    let error = match (&row.last_error_kind, &row.last_error) {
-        (Some(kind), Some(error)) => format!("{kind}: {}", one_line(error)),
-        (_, error) => text(error),
-    };
-    [
-        row.sink.clone(),
-        row.state.as_str().to_owned(),
-        text(&row.position),
-        text(&lag),
-        text(&row.lag_seconds.map(span)),
-        text(&row.holder),
-        row.attempts.to_string(),
-        text(&row.retry_in_seconds.map(span)),
-        error,
-    ]
-}
-
-/// An error may come with line ends or worse: a table has neither.
-fn one_line(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(plain).collect()
-}
-
-/// A length of time in whole seconds, for people.
-fn span(seconds: f64) -> String {
-    let whole = Duration::try_from_secs_f64(seconds).map_or(0, |span| span.as_secs());
-    humantime::format_duration(Duration::from_secs(whole)).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::row::State;
     use super::*;
-    use outbox::Position;
-
-    fn cursor(sink: &str) -> CursorStatus {
-        CursorStatus {
-            sink: sink.to_owned(),
-            position: Position::new(7, 9),
-            holder: Some("w".to_owned()),
-            attempts: 0,
-            retry_in: None,
-            last_error_kind: None,
-            last_error: None,
-            lag: 0,
-            lag_age: None,
-        }
-    }
 
     #[test]
     fn every_sink_with_a_table_or_a_cursor_has_a_row() {
+        let cursor = |sink: &str| CursorStatus {
+            sink: sink.to_owned(),
+            holder: Some("w".to_owned()),
+            ..CursorStatus::default()
+        };
         let names = ["b".to_owned(), "c".to_owned()];
         let rows = rows(&names, vec![cursor("a"), cursor("c")]);
         let shown: Vec<_> = rows
@@ -238,45 +175,19 @@ mod tests {
     }
 
     #[test]
-    fn the_state_tells_what_matters_most() {
-        let lagging = CursorStatus {
-            lag: MAX_COUNTED_LAG,
-            lag_age: Some(Duration::from_millis(90_500)),
-            ..cursor("a")
+    fn the_particulars_of_an_order_are_json_within_json() {
+        let operation = Operation {
+            id: 3,
+            at: "2026-09-24T10:15:02.114Z".to_owned(),
+            command: "seek".to_owned(),
+            sink: None,
+            by: "jo".to_owned(),
+            details: r#"{"rows": 12345678901234567890}"#.to_owned(),
         };
-        let free = CursorStatus {
-            holder: None,
-            ..lagging.clone()
-        };
-        let failing = CursorStatus {
-            attempts: 3,
-            retry_in: Some(Duration::from_secs(4)),
-            last_error_kind: Some("unavailable".to_owned()),
-            last_error: Some("connect\nto it".to_owned()),
-            ..free.clone()
-        };
-        for (cursor, expected) in [
-            (
-                lagging,
-                ["delivering", "10000+", "1m 30s", "w", "0", "-", "-"],
-            ),
-            (free, ["free", "10000+", "1m 30s", "-", "0", "-", "-"]),
-            (
-                failing,
-                [
-                    "backing off",
-                    "10000+",
-                    "1m 30s",
-                    "-",
-                    "3",
-                    "4s",
-                    "unavailable: connect to it",
-                ],
-            ),
-        ] {
-            let [_, state, position, rest @ ..] = cells(&row(cursor, true));
-            assert_eq!(position, "7.9");
-            assert_eq!([&[state], rest.as_slice()].concat(), expected);
-        }
+        let json = serde_json::to_string(&order(operation).unwrap()).unwrap();
+        assert!(
+            json.ends_with(r#""details":{"rows": 12345678901234567890}}"#),
+            "{json}"
+        );
     }
 }

@@ -1,6 +1,12 @@
-//! A table for people: columns as wide as their widest cell, two spaces apart.
+//! Results: a table for people, with columns as wide as their widest cell and two spaces
+//! apart, or JSON for programs.
 
 use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::exit::Failure;
 
 /// Writes a head line and rows; the last column may be as long as it likes.
 pub(super) fn write<const N: usize>(
@@ -33,6 +39,23 @@ fn line<'a>(
         text.extend(std::iter::repeat_n(' ', padding));
     }
     writeln!(out, "{}", text.trim_end())
+}
+
+/// Writes one JSON object.
+pub(super) fn json(out: &mut impl Write, report: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(report).map_err(anyhow::Error::new)?;
+    Ok(writeln!(out, "{text}")?)
+}
+
+/// Somebody else's text may come with line ends or worse: a line of ours has neither.
+pub(super) fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(plain).collect()
+}
+
+/// A length of time in whole seconds, for people.
+pub(super) fn span(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
 fn width(cell: &str) -> usize {

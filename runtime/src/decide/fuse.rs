@@ -17,8 +17,15 @@ pub fn room(settings: &PoisonSettings, recent: u32) -> usize {
 }
 
 /// Takes out of a step what there is no room for, and says why the sink pauses, if it
-/// does: the cursor then stays before the first dead letter that was not written.
-pub fn limit(settings: &PoisonSettings, step: &mut Step, room: usize) -> Option<Then> {
+/// does: the cursor then stays before the first dead letter that was not written. A
+/// frozen range is not cut: it is settled as a whole while there is any room.
+pub fn limit(
+    settings: &PoisonSettings,
+    frozen: bool,
+    step: &mut Step,
+    room: usize,
+) -> Option<Then> {
+    let room = if frozen && room > 0 { usize::MAX } else { room };
     let first = step.dead_letters.get(room)?;
     let position = first.event.position();
     let what = format!(
@@ -40,7 +47,10 @@ pub fn limit(settings: &PoisonSettings, step: &mut Step, room: usize) -> Option<
         ..position
     };
     step.dead_letters.truncate(room);
-    step.up_to = step.up_to.map(|up_to| up_to.min(before));
+    step.up_to = step
+        .up_to
+        .map(|up_to| up_to.min(before))
+        .filter(|_| !frozen);
     Some(Then::Pause(reason))
 }
 
@@ -69,7 +79,7 @@ mod tests {
     fn a_fuse_lets_through_what_there_is_room_for_and_stops_the_cursor_there() {
         let settings = PoisonSettings::default();
         let mut cut = step(&[3, 5, 8], 9);
-        let then = limit(&settings, &mut cut, room(&settings, 99));
+        let then = limit(&settings, false, &mut cut, room(&settings, 99));
         assert!(matches!(then, Some(Then::Pause(reason)) if reason.contains("the fuse")));
         assert_eq!(cut.dead_letters.len(), 1);
         assert_eq!(cut.up_to, Some(Position::new(1, 4)));
@@ -79,7 +89,10 @@ mod tests {
     fn a_step_that_fits_is_left_alone() {
         let settings = PoisonSettings::default();
         let mut whole = step(&[3, 5], 9);
-        assert_eq!(limit(&settings, &mut whole, room(&settings, 98)), None);
+        assert_eq!(
+            limit(&settings, false, &mut whole, room(&settings, 98)),
+            None
+        );
         assert_eq!(whole.up_to, Some(Position::new(1, 9)));
     }
 
@@ -87,8 +100,18 @@ mod tests {
     fn the_cursor_does_not_move_towards_a_dead_letter_behind_it() {
         let settings = PoisonSettings::default();
         let mut cut = step(&[8], 2);
-        assert!(limit(&settings, &mut cut, 0).is_some());
+        assert!(limit(&settings, false, &mut cut, 0).is_some());
         assert_eq!(cut.up_to, Some(Position::new(1, 2)));
+    }
+
+    #[test]
+    fn a_frozen_range_is_not_cut() {
+        let settings = PoisonSettings::default();
+        let mut whole = step(&[3, 5], 9);
+        assert_eq!(limit(&settings, true, &mut whole, 1), None);
+        assert_eq!(whole.dead_letters.len(), 2);
+        assert!(limit(&settings, true, &mut whole, 0).is_some());
+        assert_eq!((whole.dead_letters.len(), whole.up_to), (0, None));
     }
 
     #[test]
@@ -99,7 +122,7 @@ mod tests {
         };
         assert_eq!(room(&settings, 0), 0);
         let mut cut = step(&[1], 1);
-        let then = limit(&settings, &mut cut, 0);
+        let then = limit(&settings, false, &mut cut, 0);
         assert!(matches!(then, Some(Then::Pause(reason)) if reason.contains("halt")));
         assert!(cut.dead_letters.is_empty());
         assert_eq!(cut.up_to, Some(Position::new(1, 0)));

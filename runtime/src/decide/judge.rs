@@ -5,6 +5,17 @@ use outbox_sinks::{Batch, Delivery, ErrorKind, Refusal, SinkError, Verdict};
 /// The outcome of one attempt, as the loop saw it.
 pub type Attempt = Result<Delivery, SinkError>;
 
+/// The reason within a [`SinkError`] of the runtime's own: the sink gave no answer in
+/// time, so nobody knows what became of its events.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer came in time")]
+pub struct TimedOut;
+
+/// Whether an error is that the sink gave no answer in time.
+pub(super) fn timed_out(error: &SinkError) -> bool {
+    error.source().is_some_and(|source| source.is::<TimedOut>())
+}
+
 /// What an attempt says about its events.
 #[derive(Debug)]
 pub(super) enum Judged {

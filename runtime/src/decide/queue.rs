@@ -4,7 +4,7 @@
 //! front, and nothing changes the order.
 
 use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use outbox::{Event, Position};
 use outbox_sinks::Batch;
@@ -85,10 +85,7 @@ impl Queue {
 
     /// The event at this position as a batch apart, if it is here.
     pub(super) fn probe(&self, position: Position) -> Option<Batch> {
-        self.pieces.iter().find_map(|piece| {
-            let at = index(piece, position)?;
-            piece.slice(at..at + 1).map(Batch::apart)
-        })
+        self.pieces.iter().find_map(|piece| apart(piece, position))
     }
 
     /// Takes the event at this position out: it was delivered ahead of its turn.
@@ -105,24 +102,26 @@ impl Queue {
         }
     }
 
-    /// The events after the first one that may be delivered ahead of it: of each other
-    /// key the first one.
+    /// Events after the first one that may be delivered ahead of it: of each other key
+    /// the first one, if it is as wanted. Without keys nobody may.
     pub(super) fn neighbours<'e>(
         &'e self,
-        key: impl Fn(&'e Event) -> Cow<'e, str>,
+        key: impl Fn(&'e Event) -> Option<Cow<'e, str>>,
+        wanted: impl Fn(Position) -> bool,
     ) -> Vec<Position> {
         let mut events = self.events();
-        let Some(first) = events.next() else {
+        let Some(first) = events.next().and_then(&key) else {
             return Vec::new();
         };
-        let mut seen = HashSet::from([key(first)]);
-        let others = events.filter(|event| seen.insert(key(event)));
-        others.map(Event::position).take(MAX_NEIGHBOURS).collect()
+        let mut seen = BTreeSet::from([first]);
+        let others = events.filter(|event| key(event).is_some_and(|key| seen.insert(key)));
+        let others = others.map(Event::position).filter(|other| wanted(*other));
+        others.take(MAX_NEIGHBOURS).collect()
     }
 
-    /// The payload bytes of what waits behind the front piece.
-    pub(super) fn bytes_behind(&self) -> usize {
-        self.pieces.iter().skip(1).map(Batch::payload_bytes).sum()
+    /// The payload of what is open, in bytes.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.pieces.iter().map(Batch::payload_bytes).sum()
     }
 
     /// The event right after the first one.
@@ -133,6 +132,12 @@ impl Queue {
     fn events(&self) -> impl Iterator<Item = &Event> {
         self.pieces.iter().flatten()
     }
+}
+
+/// The event at this position of a piece as a batch apart.
+pub(super) fn apart(piece: &Batch, position: Position) -> Option<Batch> {
+    let at = index(piece, position)?;
+    piece.slice(at..at + 1).map(Batch::apart)
 }
 
 fn index(piece: &Batch, position: Position) -> Option<usize> {

@@ -37,15 +37,15 @@ pub enum Hunt {
 pub fn resume(cursor: &Cursor, abandoned: bool, frozen: bool) -> Resumption {
     let died = abandoned && cursor.delivering;
     let hunted = died && cursor.hunt.is_some();
-    let suspected = died && cursor.suspect.is_some();
+    let suspected = cursor.suspect.is_some();
+    let ahead = cursor.in_hand.filter(|end| *end > cursor.position);
     Resumption {
-        exact: cursor
-            .in_hand
-            .filter(|end| (frozen || hunted || suspected) && *end > cursor.position),
+        // A suspect is singled out anyway; what it was compared with need not come first.
+        exact: ahead.filter(|_| frozen || (hunted && !suspected)),
         before: Before {
-            failures: cursor.attempts,
             suspect: cursor.suspect.clone(),
-            died: hunted || suspected,
+            died: hunted || (died && suspected),
+            in_hand: ahead,
         },
         hunt: match cursor.hunt {
             Some(end) => Hunt::Until(end),

@@ -36,7 +36,7 @@ pub(super) async fn database(url: &str) -> Result<Database, DevError> {
 
 /// How many events could not be delivered.
 pub(super) async fn dead_letters(database: &Database) -> Result<u64, DevError> {
-    let count = database.recent_dead_letters(SINK, ALL_TIME).await;
+    let count = database.recent_dead_letters(SINK, ALL_TIME, &[]).await;
     count
         .map(u64::from)
         .map_err(DevError::database("count the dead letters"))

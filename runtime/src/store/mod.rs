@@ -61,7 +61,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes the cursor this lease's own: no holder of an older lease can write it
     /// from here on. Carries out a seek that was ordered. A sink without a cursor gets
-    /// one at `start`.
+    /// one at `start`. [`Cursor::delivering`] is told once: the row forgets it.
     fn claim(
         &self,
         sink: &str,
@@ -90,11 +90,12 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
 
     /// How many dead letters the sink has got within `window`, and since it was
-    /// resumed the last time.
+    /// resumed the last time, not counting those of the events at `except`.
     fn recent_dead_letters(
         &self,
         sink: &str,
         window: Duration,
+        except: &[Position],
     ) -> impl Future<Output = Result<u32, StoreError>> + Send;
 
     /// The first dead letters, at most `limit`, that wait to be replayed.
@@ -196,6 +197,12 @@ impl StoreError {
     /// Wraps what went wrong.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(error.into())
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Error + Send + Sync> {
+        self.0
     }
 }
 

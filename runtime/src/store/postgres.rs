@@ -80,8 +80,13 @@ impl Store for Database {
         Ok(self.mark(sink, lease, mark).await?)
     }
 
-    async fn recent_dead_letters(&self, sink: &str, window: Duration) -> Result<u32, StoreError> {
-        Ok(self.recent_dead_letters(sink, window).await?)
+    async fn recent_dead_letters(
+        &self,
+        sink: &str,
+        window: Duration,
+        except: &[Position],
+    ) -> Result<u32, StoreError> {
+        Ok(self.recent_dead_letters(sink, window, except).await?)
     }
 
     async fn replays(&self, sink: &str, limit: u32) -> Result<Vec<Replay>, StoreError> {

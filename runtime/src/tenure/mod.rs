@@ -11,7 +11,8 @@ use std::time::Duration;
 use outbox::{Cursor, Failure, Lease, Mark, Position, Then};
 use outbox_sinks::{Batch, BatchLimits, ErrorKind, Session, Sink, SinkError};
 pub(crate) use settle::describe;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::attempt;
@@ -22,10 +23,14 @@ use crate::hold::{Ended, Hold};
 use crate::keeper::Keeper;
 use crate::outage::Outage;
 use crate::replays::Replays;
+use crate::settings::OnPoison;
 use crate::store::Store;
 
 /// How long closing a sink may take: everything it delivered is durable already.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long to wait for events that are there already to be read.
+const LOOK_AHEAD_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The state of one sink under one lease.
 pub(crate) struct Tenure<'a, S> {
@@ -50,6 +55,8 @@ pub(crate) struct Tenure<'a, S> {
     /// How far the cursor may move because events were filtered out, since when.
     passed: Option<(Position, Instant)>,
     pub(crate) replays: Replays,
+    /// Held while this sink does what a death would be laid to.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 /// What there is to do next.
@@ -88,15 +95,17 @@ impl<'a, S: Store> Tenure<'a, S> {
             hunt: Hunt::No,
             passed: None,
             replays: Replays::default(),
+            turn: None,
         }
     }
 
     /// Makes the cursor ours, obeys what operators have ordered, waits out the pause
-    /// that an earlier holder began, and starts to read.
-    pub(crate) async fn claim(&mut self) -> Result<Feed, Ended> {
+    /// that an earlier holder began, and starts to read; or goes on with what is being
+    /// read, if that still follows the cursor.
+    pub(crate) async fn claim(&mut self, reading: Option<Feed>) -> Result<Feed, Ended> {
+        // A seek may be carried out: what was passed before it must not be saved after it.
+        let (passed, before) = (self.passed.take(), (self.history, self.saved));
         self.hold.look_at_orders().await?;
-        // A seek may move the cursor, whether or not the answer arrives.
-        self.passed = None;
         let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
         let start = self.of.sink.start;
         let claiming = || {
@@ -104,12 +113,13 @@ impl<'a, S: Store> Tenure<'a, S> {
             let (history, claim) = (store.history(), store.claim(sink, lease, start));
             async move { Ok((history, claim.await?)) }
         };
-        let (history, claim) = self.hold.ask(claiming).await?;
+        let (history, claim) = self.hold.ask_unless_stopped(claiming).await?;
         let cursor = claim.ok_or(Ended::LeaseLost)?;
         self.history = history;
         self.same_history(&cursor).await?;
         let (position, attempts) = (cursor.position, cursor.attempts);
         info!(sink, %position, attempts, "cursor claimed");
+        self.replays.ordered(cursor.replays);
         self.wait_while_paused(cursor.paused.as_deref()).await?;
         let frozen = self.of.connector.frozen_ranges();
         let begun = resume(&cursor, std::mem::take(&mut self.abandoned), frozen);
@@ -123,10 +133,15 @@ impl<'a, S: Store> Tenure<'a, S> {
         (self.saved, self.attempts) = (position, attempts);
         self.marked = begun.exact.filter(|_| frozen);
         (self.before, self.hunt) = (begun.before, begun.hunt);
-        self.replays.ordered(cursor.replays);
-        self.hold
-            .until_stopped(sleep(cursor.retry_in.unwrap_or_default()))
-            .await?;
+        let again_at = Instant::now() + cursor.retry_in.unwrap_or_default();
+        self.wait_until(again_at, cursor.suspect.as_ref()).await?;
+        if let Some(reading) = reading
+            && begun.exact.is_none()
+            && (history, position) == before
+        {
+            self.passed = passed;
+            return Ok(reading);
+        }
         let from = From {
             after: position,
             history,
@@ -141,7 +156,7 @@ impl<'a, S: Store> Tenure<'a, S> {
     /// database's history.
     async fn same_history(&mut self, cursor: &Cursor) -> Result<(), Ended> {
         let store = self.hold.store;
-        let head = self.hold.ask(|| store.head()).await?;
+        let head = self.hold.ask_unless_stopped(|| store.head()).await?;
         let Some(reason) = other_history(cursor.position, cursor.origin, head.horizon) else {
             return Ok(());
         };
@@ -213,20 +228,28 @@ impl<'a, S: Store> Tenure<'a, S> {
         let rules = Rules {
             poison_attempts: of.sink.poison.attempts,
             frozen: of.connector.frozen_ranges(),
-            max_bytes: self.limits().max_bytes,
+            // After a pause the suspect must be there to be tried again.
+            probe_successors: of.sink.poison.on_poison != OnPoison::Halt,
             connector: &*of.connector,
         };
         Work::new(rules, batch, end, std::mem::take(&mut self.before))
     }
 
     /// Reads on, as far as something is there, if the work needs more to decide.
-    pub(crate) fn look_ahead(&self, work: &mut Work<'_>, feed: &mut Feed) {
+    pub(crate) async fn look_ahead(
+        &mut self,
+        work: &mut Work<'_>,
+        feed: &mut Feed,
+    ) -> Result<(), Ended> {
         while work.wants_more() {
-            match feed.try_next() {
-                Some(fed) => extend(work, fed),
-                None => return,
+            let reading = timeout(LOOK_AHEAD_TIMEOUT, feed.next());
+            match self.hold.until_stopped(reading).await? {
+                Ok(Some(fed)) => extend(work, fed),
+                Ok(None) => return Err(Ended::Reread),
+                Err(_) => return Ok(()),
             }
         }
+        Ok(())
     }
 
     /// Waits until there is more to decide with, and lets `status` say so.
@@ -247,9 +270,15 @@ impl<'a, S: Store> Tenure<'a, S> {
             suspect,
         };
         self.write(None, Vec::new(), Then::BackOff(failure)).await?;
-        let fed = self.hold.until_stopped(feed.next()).await?;
-        extend(work, fed.ok_or(Ended::Reread)?);
-        Ok(())
+        loop {
+            let fed = self.hold.until_stopped(feed.next()).await?;
+            let fed = fed.ok_or(Ended::Reread)?;
+            let is_batch = matches!(fed, Fed::Batch { .. });
+            extend(work, fed);
+            if is_batch {
+                return Ok(());
+            }
+        }
     }
 
     /// Writes down what is about to be delivered, for those who need that.
@@ -259,6 +288,11 @@ impl<'a, S: Store> Tenure<'a, S> {
         let frozen = self.of.connector.frozen_ranges() && self.marked != Some(end);
         if !(task.mark || frozen || self.hunt != Hunt::No) {
             return Ok(());
+        }
+        if self.turn.is_none() && (task.mark || self.hunt != Hunt::No) {
+            // One at a time in a process: so a death is laid to one sink only.
+            let turn = Arc::clone(&self.of.hunting).acquire_owned();
+            self.turn = self.hold.until_stopped(turn).await?.ok();
         }
         let mark = Mark {
             end,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use outbox::{DeadLetter, Failure, Position, Settlement, Suspect, Then};
+use outbox::{DeadLetter, Failure, Position, Settlement, Stage, Suspect, Then};
 use outbox_sinks::{ErrorKind, SinkError};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info, warn};
@@ -40,6 +40,15 @@ impl<S: Store> Tenure<'_, S> {
                 self.back_off(step, error, suspect).await
             }
             Next::GiveUp(error) => Err(Ended::Fenced(error)),
+            Next::Halt(reason) => {
+                error!(
+                    sink = self.hold.sink,
+                    reason, "pausing: a person must decide"
+                );
+                let then = Then::Pause(reason);
+                self.write(step.up_to, step.dead_letters, then).await?;
+                Err(Ended::Ordered)
+            }
         }
     }
 
@@ -50,9 +59,12 @@ impl<S: Store> Tenure<'_, S> {
         }
         let poison = &self.of.sink.poison;
         let (store, sink) = (self.hold.store, self.hold.sink);
-        let counting = || store.recent_dead_letters(sink, poison.window);
+        let dead = step.dead_letters.iter();
+        let these: Vec<_> = dead.map(|dead| dead.event.position()).collect();
+        let counting = || store.recent_dead_letters(sink, poison.window, &these);
         let recent = self.hold.ask(counting).await?;
-        Ok(limit(poison, step, room(poison, recent)))
+        let frozen = self.of.connector.frozen_ranges();
+        Ok(limit(poison, frozen, step, room(poison, recent)))
     }
 
     /// Moves the cursor, and forgets earlier failures.
@@ -93,6 +105,7 @@ impl<S: Store> Tenure<'_, S> {
         self.hold
             .write(self.history, || store.settle(sink, lease, &settlement))
             .await?;
+        self.turn = None;
         self.saved = settlement.up_to.unwrap_or(self.saved);
         if let Hunt::Until(end) = self.hunt
             && self.saved >= end
@@ -141,9 +154,27 @@ impl<S: Store> Tenure<'_, S> {
             error,
             suspect,
         };
+        let suspect = failure.suspect.clone();
         let again_at = Instant::now() + retry_in;
         self.write(step.up_to, step.dead_letters, Then::BackOff(failure))
             .await?;
+        self.wait_until(again_at, suspect.as_ref()).await
+    }
+
+    /// Waits, and delivers replays meanwhile: live events may be held up for long. Not
+    /// while an event that was sent ahead of its turn has to decide.
+    pub(super) async fn wait_until(
+        &mut self,
+        again_at: Instant,
+        suspect: Option<&Suspect>,
+    ) -> Result<(), Ended> {
+        let probing = suspect.is_some_and(|it| matches!(it.stage, Stage::Probing(_)));
+        while let Some(due_at) = self.replays.due_at().filter(|_| !probing)
+            && due_at < again_at
+        {
+            self.hold.until_stopped(sleep_until(due_at)).await?;
+            self.replay().await?;
+        }
         self.hold.until_stopped(sleep_until(again_at)).await
     }
 

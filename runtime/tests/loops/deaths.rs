@@ -73,3 +73,25 @@ async fn an_event_that_kills_the_process_is_found_and_dead_lettered() {
     assert_eq!(dead[0].code, "CRASHED");
     assert!(processes <= 12, "{processes} processes");
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_sink_at_a_time_does_what_a_death_would_be_laid_to() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    let names = ["a", "b", "c"];
+    destination.take(Duration::from_secs(5));
+    let worker = Worker::start_many(&store, &destination, "w1", &names);
+    until("deliveries have begun", || {
+        destination.deliveries().len() == 3
+    })
+    .await;
+    worker.killed().await;
+    let worker = Worker::start_many(&store, &destination, "w2", &names);
+    until("a marked delivery has begun", || {
+        store.look(|state| !state.marks.is_empty())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(store.look(|state| state.marks.len()), 1);
+    assert_eq!(destination.deliveries().len(), 4);
+    worker.killed().await;
+}

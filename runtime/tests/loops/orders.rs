@@ -6,7 +6,7 @@ use outbox::{Origin, Position};
 use outbox_sinks::SinkError;
 use tokio::time::Instant;
 
-use crate::support::{Destination, FIVE, MemoryStore, Worker, cursor_at, until};
+use crate::support::{Destination, FIVE, MemoryStore, Worker, cursor_at, settings, until};
 
 #[tokio::test(start_paused = true)]
 async fn a_seek_takes_effect_at_once_in_both_directions() {
@@ -87,5 +87,41 @@ async fn what_was_adopted_goes_on_at_once() {
     });
     until("the cursor is at the end", || cursor_at(&store, 5)).await;
     assert!(adopted_at.elapsed() < Duration::from_secs(2));
+    worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seek_is_not_undone_by_what_was_passed_before_it() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    let mut sink = settings();
+    sink.filter.types = vec!["none.*".parse().unwrap()];
+    let worker = Worker::start_with(&store, &destination, "w1", sink);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let pause = Some(String::new());
+    store.look(|state| state.order(|state| state.cursor.paused = pause));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let back = Some(Position::BEGINNING);
+    store.look(|state| state.order(|state| state.seek = back));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    worker.stopped().await;
+    assert_eq!(
+        store.look(|state| state.cursor.position),
+        Position::BEGINNING
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_for_somebody_else_does_not_make_a_batch_wait_longer() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE[..1]), Destination::default());
+    let mut sink = settings();
+    sink.batch.max_wait = Some(Duration::from_secs(60));
+    let began = Instant::now();
+    let worker = Worker::start_with(&store, &destination, "w1", sink);
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        store.look(|state| state.order(|_| {}));
+    }
+    until("the batch is delivered", || cursor_at(&store, 1)).await;
+    assert!(began.elapsed() < Duration::from_secs(62));
     worker.stopped().await;
 }

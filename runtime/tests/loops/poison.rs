@@ -182,3 +182,30 @@ async fn the_fuse_blows_before_one_dead_letter_too_many() {
     assert_eq!(dead(&store), [1, 2]);
     assert!(store.look(|state| state.cursor.position < Position::new(3, 1)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_bad_events_in_a_batch_hold_the_sink_no_longer_than_one_by_one() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    destination.refuse(&[1, 3]);
+    let began = Instant::now();
+    let worker = Worker::start(&store, &destination, "w1");
+    until("the cursor is at the end", || cursor_at(&store, 5)).await;
+    assert!(began.elapsed() < Duration::from_secs(120));
+    worker.stopped().await;
+    assert_eq!(dead(&store), [1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_of_bad_events_is_worked_off_one_by_one_at_a_batch_size_of_one() {
+    let types = ["a.bad"; 20];
+    let (store, destination) = (MemoryStore::with_events(&types), Destination::default());
+    destination.refuse(&[2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let mut sink = settings();
+    sink.batch.max_events = Some(1);
+    let began = Instant::now();
+    let worker = Worker::start_with(&store, &destination, "w1", sink);
+    until("the cursor is at the end", || cursor_at(&store, 20)).await;
+    assert!(began.elapsed() < Duration::from_secs(3_600));
+    worker.stopped().await;
+    assert_eq!(dead(&store), [2, 3, 4, 5, 6, 7, 8, 9, 10]);
+}

@@ -16,7 +16,10 @@ fn replay(state: &mut State, ids: impl Iterator<Item = i64>) {
         }
     });
     let replays: Vec<_> = replays.collect();
-    state.order(|state| state.replaying.extend(replays));
+    state.order(|state| {
+        state.ordered.extend(replays.iter().cloned());
+        state.replaying.extend(replays);
+    });
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,4 +140,31 @@ async fn a_replay_that_kills_the_process_is_not_tried_again() {
         "{outcomes:?}"
     );
     assert_eq!(destination.apart(), [vec![101, 102], vec![101]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replays_go_on_while_a_live_batch_is_held_up() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE[..1]), Destination::default());
+    destination.refuse(&[1]);
+    let worker = Worker::start(&store, &destination, "w1");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    store.look(|state| replay(state, 1..4));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.look(|state| state.replayed.len()), 3);
+    worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn replays_that_are_not_confirmed_back_off() {
+    let (store, destination) = (MemoryStore::with_events(&[]), Destination::default());
+    destination.rule(|batch| {
+        let unknown = Verdict::Unconfirmed;
+        Ok(Delivery::Each(vec![unknown; batch.len()]))
+    });
+    store.look(|state| replay(state, 1..4));
+    let worker = Worker::start(&store, &destination, "w1");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let made = destination.deliveries().len();
+    assert!(made < 20, "{made} deliveries");
+    worker.stopped().await;
 }

@@ -46,6 +46,7 @@ pub(crate) struct State {
     pub(crate) dead_letters: Vec<DeadLetter>,
     /// The dead letters that wait to be replayed, and what came of those that did.
     pub(crate) replaying: Vec<Replay>,
+    pub(crate) ordered: Vec<Replay>,
     pub(crate) replayed: Vec<(i64, ReplayOutcome)>,
     pub(crate) seek: Option<Position>,
     pub(crate) operation: i64,
@@ -219,11 +220,13 @@ impl Store for MemoryStore {
             state.retry_at = None;
         }
         let retry_in = state.retry_at.map(|at| at - Instant::now());
-        Ok(Some(Cursor {
+        let found = Cursor {
             retry_in,
             replays: !state.replaying.is_empty(),
             ..state.cursor.clone()
-        }))
+        };
+        state.cursor.delivering = false;
+        Ok(Some(found))
     }
 
     async fn settle(
@@ -251,7 +254,6 @@ impl Store for MemoryStore {
         match &settlement.then {
             Then::Go => {
                 state.cursor.attempts = 0;
-                state.cursor.suspect = None;
                 (state.retry_at, state.last_error) = (None, None);
             }
             Then::BackOff(failure) => {
@@ -279,8 +281,15 @@ impl Store for MemoryStore {
         Ok(Owned::Yes)
     }
 
-    async fn recent_dead_letters(&self, _sink: &str, _window: Duration) -> Result<u32, StoreError> {
-        Ok(u32::try_from(self.up()?.dead_letters.len()).unwrap())
+    async fn recent_dead_letters(
+        &self,
+        _sink: &str,
+        _window: Duration,
+        except: &[Position],
+    ) -> Result<u32, StoreError> {
+        let state = self.up()?;
+        let counts = |dead: &&DeadLetter| !except.contains(&dead.event.position());
+        Ok(u32::try_from(state.dead_letters.iter().filter(counts).count()).unwrap())
     }
 
     async fn replays(&self, _sink: &str, limit: u32) -> Result<Vec<Replay>, StoreError> {
@@ -298,9 +307,18 @@ impl Store for MemoryStore {
         if state.cursor_token != lease.token {
             return Ok(Owned::No);
         }
-        let done = |replay: &Replay| outcomes.iter().any(|(id, _)| *id == replay.id);
-        state.replaying.retain(|replay| !done(replay));
-        state.replayed.extend(outcomes.iter().cloned());
+        for (id, outcome) in outcomes {
+            state.replayed.retain(|(told, _)| told != id);
+            if *outcome != ReplayOutcome::Postponed {
+                state.replayed.push((*id, outcome.clone()));
+            }
+        }
+        let told: Vec<_> = state.replayed.iter().map(|(id, _)| *id).collect();
+        let ordered = state.ordered.clone();
+        let waiting = ordered
+            .into_iter()
+            .filter(|replay| !told.contains(&replay.id));
+        state.replaying = waiting.collect();
         Ok(Owned::Yes)
     }
 

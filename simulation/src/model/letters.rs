@@ -95,7 +95,7 @@ impl World {
         let Some(poison) = self.plan.sinks.get(sink).map(|plan| plan.settings.poison) else {
             return;
         };
-        let recent = self.recent_letters(sink, poison.window);
+        let recent = self.recent_letters(sink, poison.window, &[]);
         let alive = |it: &&crate::world::Letter| it.sink == sink && it.state == State::Dead;
         let known = self.letters.iter().filter(alive).count();
         if recent > poison.max_dead_letters {

@@ -48,7 +48,7 @@ impl CursorRow {
     }
 
     fn go(&mut self) {
-        (self.attempts, self.next_retry_at, self.suspect) = (0, None, None);
+        (self.attempts, self.next_retry_at) = (0, None);
     }
 
     fn back_off(&mut self, failure: &Failure, now: u64) {
@@ -131,7 +131,9 @@ impl World {
             self.cursor_was_sought(sink, from, seek);
         }
         let replays = self.replays_wait(sink);
-        let row = self.cursor(sink)?;
+        let row = self.cursor_mut(sink)?;
+        // It is told once.
+        let delivering = std::mem::take(&mut row.delivering);
         Some(Cursor {
             position: row.position,
             origin: Origin::Here,
@@ -144,7 +146,7 @@ impl World {
             paused: row.paused.clone(),
             suspect: row.suspect.as_ref().map(|row| row.suspect.clone()),
             in_hand: row.in_hand,
-            delivering: row.delivering,
+            delivering,
             hunt: row.hunt,
             replays,
         })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{DeadLetter, Event, Lease, Owned, Replay, ReplayOutcome};
+use outbox::{DeadLetter, Event, Lease, Owned, Position, Replay, ReplayOutcome};
 
 use super::World;
 use super::leases::millis;
@@ -58,10 +58,19 @@ impl World {
         }
     }
 
-    pub(crate) fn recent_letters(&mut self, sink: usize, window: Duration) -> u32 {
+    pub(crate) fn recent_letters(
+        &mut self,
+        sink: usize,
+        window: Duration,
+        except: &[Position],
+    ) -> u32 {
         let since = self.database_now().saturating_sub(millis(window));
         let since = since.max(self.cursor(sink).map_or(0, |cursor| cursor.resumed_at));
-        let recent = |letter: &&Letter| letter.sink == sink && letter.dead_lettered_at > since;
+        let recent = |letter: &&Letter| {
+            letter.sink == sink
+                && letter.dead_lettered_at > since
+                && !except.contains(&letter.event.position())
+        };
         u32::try_from(self.letters.iter().filter(recent).count()).unwrap_or(u32::MAX)
     }
 
@@ -95,18 +104,25 @@ impl World {
         for (id, outcome) in outcomes {
             let place = id.checked_sub(1).and_then(|id| usize::try_from(id).ok());
             let letter = place.and_then(|place| self.letters.get_mut(place));
-            let Some(letter) = letter.filter(|letter| letter.state == State::Replaying) else {
+            let open = |state| matches!(state, State::Replaying | State::Dead);
+            let Some(letter) = letter.filter(|letter| open(letter.state)) else {
                 continue;
             };
-            letter.replays += 1;
             let event = letter.event.clone();
+            let waited = letter.state == State::Replaying;
             match outcome {
                 ReplayOutcome::Delivered => letter.state = State::Replayed,
                 ReplayOutcome::Refused { code, .. } => {
                     letter.state = State::Dead;
                     letter.code.clone_from(code);
                 }
+                ReplayOutcome::Postponed => {
+                    letter.replays -= u32::from(!waited);
+                    letter.state = State::Replaying;
+                    continue;
+                }
             }
+            letter.replays += u32::from(waited);
             let delivered = *outcome == ReplayOutcome::Delivered;
             self.replay_was_settled(sink, &event, delivered);
         }

@@ -103,6 +103,18 @@ mod tests {
     }
 
     #[test]
+    fn the_order_that_is_kept_is_that_of_a_subject() {
+        let path = serde_json::from_str(r#"{"path":"/x"}"#).unwrap();
+        let nothing = serde_json::from_str("{}").unwrap();
+        let file = File::connector("x", path).unwrap();
+        let stdout = Stdout::connector("x", nothing).unwrap();
+        let payload = r#"{"id":"e","type":"a.b","subject":"node/7"}"#;
+        let event = crate::Event::new(crate::Position::new(1, 1), "a.b", payload);
+        assert_eq!(file.key(&event), "node/7");
+        assert_eq!(stdout.key(&event), "node/7");
+    }
+
+    #[test]
     fn an_unknown_key_is_refused() {
         assert!(serde_json::from_str::<FileSettings>(r#"{"path":"/x","sinc":true}"#).is_err());
     }

@@ -1,8 +1,10 @@
 //! Probes the cluster and opens sinks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outbox::Event;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 
@@ -73,6 +75,17 @@ impl Connector for KafkaConnector {
             ..BatchLimits::default()
         }
     }
+
+    /// The message's key. Messages without one have no order among themselves, so each
+    /// event is on its own. One that lacks a field of the template can't be sent in any
+    /// case, and goes by its subject.
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
+        match self.settings.key.render(event) {
+            Ok(key) if key.is_empty() => Cow::Owned(event.position().to_string()),
+            Ok(key) => Cow::Owned(key),
+            Err(_) => Cow::Borrowed(event.subject()),
+        }
+    }
 }
 
 impl KafkaConnector {
@@ -94,4 +107,42 @@ pub(super) fn start_error(log: &ClientLog, error: &KafkaError) -> SinkError {
         String::new()
     };
     sink_error("start the Kafka client", error, &reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Kind;
+    use super::*;
+    use crate::{Position, SinkKind};
+
+    fn key(template: &str, seq: i64, payload: &str) -> String {
+        let settings = serde_json::json!({ "brokers": ["a:1"], "key": template });
+        let connector = Kind::connector("test", serde_json::from_value(settings).unwrap()).unwrap();
+        let event = Event::new(Position::new(1, seq), "a.b", payload.to_owned());
+        connector.key(&event).into_owned()
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_key_template() {
+        let payload = r#"{"id":"e","type":"a.b","tenantId":"t","subject":"node/7"}"#;
+        assert_eq!(key("{subject}", 1, payload), "node/7");
+        assert_eq!(key("{tenantId}/x", 1, payload), "t/x");
+        assert_eq!(key("fixed", 1, payload), key("fixed", 2, payload));
+    }
+
+    #[test]
+    fn events_without_a_key_have_no_order_among_themselves() {
+        let payload = r#"{"id":"e","type":"a.b","subject":"node/7"}"#;
+        assert_ne!(key("", 1, payload), key("", 2, payload));
+        assert_ne!(
+            key("{tenantId:-}", 1, payload),
+            key("{tenantId:-}", 2, payload)
+        );
+    }
+
+    #[test]
+    fn an_event_that_lacks_its_key_goes_by_its_subject() {
+        let payload = r#"{"id":"e","type":"a.b","subject":"node/7"}"#;
+        assert_eq!(key("{tenantId}", 1, payload), "node/7");
+    }
 }

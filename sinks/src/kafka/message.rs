@@ -90,11 +90,11 @@ impl Writer {
         self.key.render_to(event, &mut self.key_text)
     }
 
-    /// `id`, `type` and `content-type` in every format; the CloudEvents attributes
-    /// as `ce_…` in binary mode.
+    /// `id`, `type`, `content-type` and the mark of a replay in every format; the
+    /// CloudEvents attributes as `ce_…` in binary mode.
     fn headers(&self, event: &Event) -> (OwnedHeaders, usize) {
         let attributes = self.encoder.attributes(event);
-        let mut headers = OwnedHeaders::new_with_capacity(3 + attributes.len());
+        let mut headers = OwnedHeaders::new_with_capacity(4 + attributes.len());
         let mut bytes = 0;
         let mut add = |name: &str, value: &str, headers: OwnedHeaders| {
             bytes += header_size(name, value);
@@ -104,6 +104,9 @@ impl Writer {
         headers = add("id", event.id(), headers);
         headers = add("type", event.event_type(), headers);
         headers = add("content-type", self.encoder.content_type(), headers);
+        if let Some((name, value)) = Encoder::replay_header(event) {
+            headers = add(name, &value, headers);
+        }
         let mut name = String::from("ce_");
         for (attribute, value) in &attributes {
             name.truncate(3);

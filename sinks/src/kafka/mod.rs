@@ -21,12 +21,13 @@
 //! `docs/sinks/kafka.md`; a test compares the two.
 //!
 //! Read in this order: `config`, `options`, `security`, `connector`, `sink`, `message`,
-//! `names`, `budget`, `producer`, `reports`, `verdicts`, `classify`, `log`.
+//! `names`, `known`, `budget`, `producer`, `reports`, `verdicts`, `classify`, `log`.
 
 mod budget;
 mod classify;
 mod config;
 mod connector;
+mod known;
 mod log;
 mod message;
 mod names;

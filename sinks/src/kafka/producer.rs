@@ -15,6 +15,7 @@ use rdkafka::producer::{
 use tokio::time::Instant;
 
 use super::budget::Budget;
+use super::known::Known;
 use super::log::ClientLog;
 use super::message::Message;
 use super::options::Options;
@@ -57,8 +58,8 @@ pub(super) struct Producer {
     /// `None` only while it is being dropped.
     client: Option<ThreadedProducer<Context>>,
     reports: Arc<Reports>,
-    /// Whether a delivery has succeeded, so that brokers know its sequence numbers.
-    pub(super) is_known: bool,
+    /// Whose partitions know its sequence numbers.
+    pub(super) known: Known,
 }
 
 /// What became of one attempt to hand a message over.
@@ -95,7 +96,7 @@ impl Producer {
         Ok(Self {
             client: Some(client),
             reports,
-            is_known: false,
+            known: Known::default(),
         })
     }
 

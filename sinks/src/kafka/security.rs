@@ -1,28 +1,26 @@
 //! Encryption and authentication, from settings to librdkafka's options.
 
-use std::path::Path;
-
 use super::config::{Mechanism, Sasl, Tls};
 use super::options::Options;
 use crate::Problems;
-use crate::settings::Secret;
+use crate::settings::{Secret, check_pem_files};
 
 /// Sets the options of `tls`.
 pub(super) fn tls(options: &mut Options, tls: &Tls, problems: &mut Problems) {
-    for (key, option, path) in [
-        ("tls.ca_file", "ssl.ca.location", &tls.ca_file),
-        ("tls.cert_file", "ssl.certificate.location", &tls.cert_file),
-        ("tls.key_file", "ssl.key.location", &tls.key_file),
+    check_pem_files(
+        tls.ca_file.as_deref(),
+        tls.cert_file.as_deref(),
+        tls.key_file.as_deref(),
+        problems,
+    );
+    for (option, path) in [
+        ("ssl.ca.location", &tls.ca_file),
+        ("ssl.certificate.location", &tls.cert_file),
+        ("ssl.key.location", &tls.key_file),
     ] {
-        let Some(path) = path else { continue };
-        problems.note(key, readable(path));
-        options.set(option, path.to_string_lossy());
-    }
-    if tls.cert_file.is_some() != tls.key_file.is_some() {
-        problems.add(
-            "tls.cert_file",
-            "a certificate needs its `key_file`, and a key its `cert_file`",
-        );
+        if let Some(path) = path {
+            options.set(option, path.to_string_lossy());
+        }
     }
     let file = tls.key_password_file.as_deref();
     let password = Secret::resolve("key_password", tls.key_password.clone(), file);
@@ -134,10 +132,4 @@ impl Wanted {
             );
         }
     }
-}
-
-fn readable(path: &Path) -> Result<(), String> {
-    std::fs::File::open(path)
-        .map(drop)
-        .map_err(|error| format!("read {}: {error}", path.display()))
 }

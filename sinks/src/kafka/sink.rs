@@ -1,7 +1,6 @@
 //! Delivers batches: hands every event to the client, waits for all reports, and
 //! concludes.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -10,12 +9,24 @@ use tokio::time::Instant;
 use super::budget::Budget;
 use super::config::Settings;
 use super::connector::start_error;
+use super::known::Newcomers;
 use super::log::ClientLog;
 use super::message::Writer;
 use super::options::Options;
 use super::producer::{Handed, Producer};
 use super::verdicts::{Outcome, Trouble};
 use crate::{Batch, Delivery, Refusal, Sink, SinkError, async_trait};
+
+/// One go at handing over the events of a batch.
+struct Round<'a> {
+    producer: &'a Producer,
+    batch: &'a Batch,
+    deadline: Instant,
+    new: Newcomers,
+    /// What has to wait until its key is known.
+    later: Vec<usize>,
+    troubles: &'a mut Vec<(usize, Trouble)>,
+}
 
 /// An open Kafka sink.
 pub(super) struct KafkaSink {
@@ -58,36 +69,32 @@ impl KafkaSink {
         }
     }
 
-    /// Delivers the events in one go; with a fresh producer in two.
-    ///
-    /// A broker that knows a producer refuses a request whose predecessor it refused,
-    /// by the sequence numbers. To one that it does not know yet it grants any first
-    /// number, so a successor that is already under way would overtake. So a fresh
-    /// producer first sends the first event of each key, and all others when those
-    /// are acknowledged and the partitions know it.
+    /// Delivers the events in one go, and in a second one those that had to wait until
+    /// their key [is known](super::known).
     async fn send(&mut self, producer: &mut Producer, batch: &Batch) -> Outcome {
         let start = Instant::now();
         let (give_up, last) = (start + self.budget.give_up, start + self.budget.last);
-        let (first, mut rest) = if producer.is_known {
-            (Vec::new(), (0..batch.len()).collect())
-        } else {
-            self.first_of_each_key(batch)
-        };
         let mut troubles = Vec::new();
+        let mut indexes: Vec<_> = (0..batch.len()).collect();
         let mut complete = true;
-        if !first.is_empty() {
-            self.hand_over(producer, batch, first, give_up, &mut troubles)
-                .await;
+        while complete && !indexes.is_empty() {
+            let mut round = Round {
+                producer,
+                batch,
+                deadline: give_up,
+                new: Newcomers::default(),
+                later: Vec::new(),
+                troubles: &mut troubles,
+            };
+            self.hand_over(&mut round, indexes).await;
+            let Round { new, later, .. } = round;
             complete = producer.settle(give_up, last).await;
-            producer.is_known = complete && !producer.is_troubled();
+            indexes = later;
+            if complete && !producer.is_troubled() {
+                producer.known.meet(new);
+            }
         }
-        if complete {
-            self.hand_over(producer, batch, rest, give_up, &mut troubles)
-                .await;
-            complete = producer.settle(give_up, last).await;
-        } else {
-            troubles.extend(rest.drain(..).map(|index| (index, Trouble::Unsent)));
-        }
+        troubles.extend(indexes.into_iter().map(|index| (index, Trouble::Unsent)));
         let failures = producer.take_failures().into_iter();
         troubles.extend(failures.map(|(index, error)| (index, Trouble::Answered(error))));
         Outcome {
@@ -97,62 +104,51 @@ impl KafkaSink {
         }
     }
 
-    /// The batch's indexes in two parts, each in order.
-    fn first_of_each_key(&mut self, batch: &Batch) -> (Vec<usize>, Vec<usize>) {
-        let mut seen = HashSet::new();
-        (0..batch.len()).partition(|index| {
-            let event = batch.get(*index);
-            event
-                .and_then(|event| self.writer.route(event))
-                .is_some_and(|route| seen.insert(route))
-        })
-    }
-
     /// Hands events over in order, until one fails for a reason that is not its own.
     /// Notes what is not handed over.
-    async fn hand_over(
-        &mut self,
-        producer: &Producer,
-        batch: &Batch,
-        indexes: Vec<usize>,
-        deadline: Instant,
-        troubles: &mut Vec<(usize, Trouble)>,
-    ) {
+    async fn hand_over(&mut self, round: &mut Round<'_>, indexes: Vec<usize>) {
         let mut indexes = indexes.into_iter();
         for index in indexes.by_ref() {
-            let Some(event) = batch.get(index) else {
+            let Some(event) = round.batch.get(index) else {
                 continue;
             };
-            let Err(trouble) = self.hand_over_one(producer, index, event, deadline).await else {
+            let Err(trouble) = self.hand_over_one(round, index, event).await else {
                 continue;
             };
             let only_this = matches!(trouble, Trouble::Undeliverable(_));
-            troubles.push((index, trouble));
+            round.troubles.push((index, trouble));
             if !only_this {
                 break;
             }
         }
-        troubles.extend(indexes.map(|index| (index, Trouble::Unsent)));
+        let unsent = indexes.map(|index| (index, Trouble::Unsent));
+        round.troubles.extend(unsent);
     }
 
     async fn hand_over_one(
         &mut self,
-        producer: &Producer,
+        round: &mut Round<'_>,
         index: usize,
         event: &outbox::Event,
-        deadline: Instant,
     ) -> Result<(), Trouble> {
+        let producer = round.producer;
+        let mut admitted = false;
         loop {
             if producer.is_troubled() {
                 return Err(Trouble::Unsent);
             }
             let message = self.writer.write(event).map_err(Trouble::Undeliverable)?;
+            if !admitted && !producer.known.admits(&message, &mut round.new) {
+                round.later.push(index);
+                return Ok(());
+            }
+            admitted = true;
             let size = message.size();
             match producer.send(index, message) {
                 Handed::Over => return Ok(()),
                 Handed::Refused(error) => return Err(self.refused(size, error)),
                 Handed::NoRoom => {
-                    if !producer.make_room(deadline).await {
+                    if !producer.make_room(round.deadline).await {
                         return Err(Trouble::Unsent);
                     }
                 }

@@ -11,7 +11,7 @@ use async_nats::jetstream::stream::{Config as StreamConfig, StorageType};
 
 use super::config::{CreateStream, Settings, Storage, Tls};
 use super::subject;
-use crate::settings::Secret;
+use crate::settings::{Secret, check_pem_files};
 use crate::{Encoder, Format, Problems, Template};
 
 /// Checked settings.
@@ -45,7 +45,14 @@ impl Config {
         let mut problems = Problems::default();
         let servers = servers(&settings.servers, &mut problems);
         let auth = auth(&settings, &mut problems);
-        check_tls(settings.tls.as_ref(), &mut problems);
+        if let Some(tls) = &settings.tls {
+            check_pem_files(
+                tls.ca_file.as_deref(),
+                tls.cert_file.as_deref(),
+                tls.key_file.as_deref(),
+                &mut problems,
+            );
+        }
         if let Some(rule) = settings.subject.as_fixed().and_then(subject::broken_rule) {
             problems.add("subject", rule);
         }
@@ -150,25 +157,6 @@ fn auth(settings: &Settings, problems: &mut Problems) -> Auth {
     let nkey = nkey.map(Auth::Nkey);
     let credentials = credentials.map(Auth::Credentials);
     token.or(nkey).or(credentials).unwrap_or(Auth::Nobody)
-}
-
-fn check_tls(tls: Option<&Tls>, problems: &mut Problems) {
-    let Some(tls) = tls else { return };
-    if tls.cert_file.is_some() != tls.key_file.is_some() {
-        problems.add("tls.cert_file", "cert_file and key_file go together");
-    }
-    let files = [
-        ("tls.ca_file", &tls.ca_file),
-        ("tls.cert_file", &tls.cert_file),
-        ("tls.key_file", &tls.key_file),
-    ];
-    for (key, file) in files {
-        if let Some(path) = file
-            && let Err(error) = std::fs::File::open(path)
-        {
-            problems.add(key, format!("open {}: {error}", path.display()));
-        }
-    }
 }
 
 fn stream_config(

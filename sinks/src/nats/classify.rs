@@ -1,5 +1,9 @@
 //! What an error of NATS means for the runtime: one match, one table.
 //!
+//! An event that is refused alone again and again ends among the dead letters while
+//! others go through, so only JetStream's answers about a message's size speak against an
+//! event. The sink writes every header itself, so all other answers are about the stream.
+//!
 //! The guide `docs/sinks/nats.md` prints the same table, and a test compares them.
 
 use std::error::Error;
@@ -21,6 +25,8 @@ pub(super) enum Failure {
     Connect(ConnectErrorKind),
     /// The TLS handshake failed on a certificate, which the library reports as I/O.
     Certificate,
+    /// The server says that it takes no payloads at all.
+    NoPayload,
     /// A publish failed without an answer of JetStream.
     Publish(PublishErrorKind),
     /// An answer to a publish that can't be read.
@@ -46,6 +52,9 @@ pub(super) enum Failure {
 pub(super) enum Class {
     /// This event can never be sent.
     Undeliverable,
+    /// The stream finds this event too large. If its settings say so too it can never be
+    /// sent, otherwise it was refused.
+    TooLarge,
     /// This event was not taken, and the others may be.
     Refused,
     /// The whole delivery failed.
@@ -142,9 +151,13 @@ pub(super) fn classify(failure: Failure) -> (Class, &'static str) {
             MISCONFIGURED,
             "check the tls table: the authority, the server's name in its certificate, the client's certificate",
         ),
+        Failure::NoPayload => (
+            MISCONFIGURED,
+            "set the server's max_payload; is there something in between that drops it from the greeting?",
+        ),
         Failure::Publish(kind) => publish(kind),
         Failure::Garbled => (
-            FAILED,
+            MISCONFIGURED,
             "is something else than JetStream answering on this subject?",
         ),
         Failure::Answer { status, code } => answer(status, code),
@@ -213,8 +226,16 @@ fn publish(kind: PublishErrorKind) -> (Class, &'static str) {
 fn answer(status: usize, code: ErrorCode) -> (Class, &'static str) {
     match code {
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => {
-            (Class::Undeliverable, "raise the stream's max_msg_size")
+            (Class::TooLarge, "raise the stream's max_msg_size")
         }
+        ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => (
+            Class::Refused,
+            "shorten the fields that become headers, the id above all",
+        ),
+        ErrorCode::STREAM_DUPLICATE_MESSAGE_CONFLICT => (
+            OUTAGE,
+            "an earlier copy is still being stored; it is tried again",
+        ),
         ErrorCode::STREAM_STORE_FAILED => (
             OUTAGE,
             "the stream is full or its disk is: raise its limits, or let its consumers catch up",
@@ -239,7 +260,10 @@ fn answer(status: usize, code: ErrorCode) -> (Class, &'static str) {
         _ if status >= 500 || status == 429 => {
             (OUTAGE, "JetStream says not now; it is tried again")
         }
-        _ => (Class::Refused, "the server's text says why"),
+        _ => (
+            MISCONFIGURED,
+            "the stream's settings do not go with such messages: the server's text says why",
+        ),
     }
 }
 
@@ -249,7 +273,7 @@ pub(super) fn error(failure: Failure, verb: impl Into<String>) -> SinkError {
     let kind = match class {
         Class::Batch(kind) => kind,
         // Asked of the API rather than of one event, a refusal is the request's own fault.
-        Class::Undeliverable | Class::Refused => ErrorKind::Misconfigured,
+        Class::Undeliverable | Class::TooLarge | Class::Refused => ErrorKind::Misconfigured,
     };
     SinkError::new(kind, verb).with_advice(advice)
 }

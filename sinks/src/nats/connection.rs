@@ -49,6 +49,11 @@ impl Connection {
         for server in &config.servers {
             let complaint = Arc::default();
             match connect(name, config, server, &complaint).await? {
+                // Every event would be too large for it, and be given up.
+                Ok(client) if client.max_payload() == 0 => {
+                    let verb = format!("use {}:{}", server.host(), server.port());
+                    last = Some(classify::error(Failure::NoPayload, verb));
+                }
                 Ok(client) => {
                     let jetstream = ContextBuilder::new()
                         .timeout(ack_timeout)

@@ -3,7 +3,8 @@
 //! Header values are percent-encoded as CloudEvents prescribes for its headers: what
 //! is printable ASCII stays, and a line end in some publisher's field can neither
 //! break the protocol nor panic in the client library. The encoding is one to one, so
-//! two ids never become the same `Nats-Msg-Id`.
+//! two ids never become the same `Nats-Msg-Id`. A replay has another `Nats-Msg-Id` than
+//! its event had: within the stream's deduplication window it would be dropped (E12).
 
 use std::fmt::Write;
 
@@ -13,7 +14,11 @@ use outbox::Event;
 
 use super::checked::Config;
 use super::subject;
-use crate::{Format, Refusal};
+use crate::{Encoder, Format, Refusal};
+
+/// The most that JetStream stores of a message's headers, in bytes: it keeps their length
+/// in 16 bits.
+const MAX_HEADER_BYTES: usize = u16::MAX as usize;
 
 /// What is sent for one event.
 pub(super) struct Outgoing {
@@ -28,15 +33,19 @@ impl Outgoing {
     /// The message for an event.
     ///
     /// # Errors
-    /// Why it can never be sent: `MALFORMED_PAYLOAD`, `MISSING_FIELD` or `ILLEGAL_SUBJECT`.
+    /// Why it can never be sent: `MALFORMED_PAYLOAD`, `MISSING_FIELD`, `ILLEGAL_SUBJECT`,
+    /// or `TOO_LARGE` for its headers.
     pub(super) fn of(event: &Event, config: &Config) -> Result<Self, Refusal> {
         let mut body = Vec::with_capacity(event.payload().len() + 64);
         config.encoder.encode(event, &mut body)?;
         let subject = subject::of(event, &config.subject)?;
         let mut headers = Headers::default();
-        headers.add("Nats-Msg-Id", event.id());
+        headers.add_encoded("Nats-Msg-Id", &message_id(event));
         if let Some(stream) = &config.stream {
             headers.add("Nats-Expected-Stream", stream);
+        }
+        if let Some((name, count)) = Encoder::replay_header(event) {
+            headers.add(name, &count);
         }
         headers.add("content-type", config.encoder.content_type());
         if config.format == Format::Native {
@@ -46,12 +55,20 @@ impl Outgoing {
         for (name, value) in config.encoder.attributes(event) {
             headers.add(&format!("ce-{name}"), &value);
         }
-        let size = headers.bytes + "NATS/1.0\r\n\r\n".len() + body.len();
+        let header_bytes = headers.bytes + "NATS/1.0\r\n\r\n".len();
+        if header_bytes > MAX_HEADER_BYTES {
+            return Err(Refusal::new(
+                "TOO_LARGE",
+                format!(
+                    "{header_bytes} bytes of headers, more than the {MAX_HEADER_BYTES} that JetStream takes"
+                ),
+            ));
+        }
         Ok(Self {
             subject,
             headers: headers.map,
+            size: header_bytes + body.len(),
             body: body.into(),
-            size,
         })
     }
 }
@@ -64,9 +81,23 @@ struct Headers {
 
 impl Headers {
     fn add(&mut self, name: &str, value: &str) {
-        let value = percent_encoded(value);
+        self.add_encoded(name, &percent_encoded(value));
+    }
+
+    fn add_encoded(&mut self, name: &str, value: &str) {
         self.bytes += name.len() + ": \r\n".len() + value.len();
-        self.map.insert(name, value.as_str());
+        self.map.insert(name, value);
+    }
+}
+
+/// What JetStream goes by to drop repetitions. Each replay is something new, and its own
+/// repetitions are dropped as well. An encoded id has no space in it, so no other event's
+/// id is the same.
+fn message_id(event: &Event) -> String {
+    let id = percent_encoded(event.id());
+    match event.replay() {
+        0 => id,
+        count => format!("{id} replay:{count}"),
     }
 }
 
@@ -92,6 +123,7 @@ mod tests {
     use super::*;
     use crate::nats::config::Settings;
     use outbox::Position;
+    use std::collections::HashSet;
 
     fn outgoing(settings: &str, payload: &str) -> Result<Outgoing, Refusal> {
         let settings: Settings = toml(settings);
@@ -117,6 +149,46 @@ mod tests {
             assert_eq!(header(&message, "Nats-Msg-Id"), "evt_1", "{format}");
             assert_eq!(message.subject, "events.a.b");
         }
+    }
+
+    /// E12.
+    #[test]
+    fn a_replay_has_a_deduplication_id_of_its_own_and_the_events_id() {
+        let config = Config::check(toml("")).unwrap();
+        let event = Event::new(Position::new(7, 9), "a.b", EVENT);
+        let sent = |count| Outgoing::of(&event.clone().as_replay(count), &config).unwrap();
+        let ids = [0, 1, 2].map(|count| header(&sent(count), "Nats-Msg-Id").to_owned());
+        assert_eq!(ids, ["evt_1", "evt_1 replay:1", "evt_1 replay:2"]);
+        assert_eq!(header(&sent(0), "outbox-replay"), "");
+        assert_eq!(header(&sent(2), "outbox-replay"), "2");
+        assert_eq!(header(&sent(2), "event-id"), "evt_1");
+    }
+
+    fn message_id_of(id: &str, replay: u32) -> String {
+        let payload = serde_json::json!({ "id": id, "type": "a.b" }).to_string();
+        message_id(&Event::new(Position::new(7, 9), "a.b", payload).as_replay(replay))
+    }
+
+    /// Two events with one deduplication id would be one event less in the stream.
+    #[test]
+    fn no_two_events_or_replays_have_the_same_deduplication_id() {
+        let mut seen = HashSet::new();
+        for separator in ["", " ", "%20", ":", "\u{a0}"] {
+            for rest in [
+                "",
+                "replay",
+                "replay:",
+                "replay:1",
+                "replay:1 replay:1",
+                "1",
+            ] {
+                for count in 0..3 {
+                    let id = message_id_of(&format!("evt_1{separator}{rest}"), count);
+                    assert!(seen.insert(id.clone()), "{id}");
+                }
+            }
+        }
+        assert_eq!(seen.len(), 5 * 6 * 3);
     }
 
     #[test]

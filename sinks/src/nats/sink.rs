@@ -1,5 +1,6 @@
 //! The connector, the sink, and the loop that sends a batch.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,17 @@ impl Connector for NatsConnector {
         };
         sink.connection = Some(sink.connect(&sink.budget()).await?);
         Ok(Box::new(sink))
+    }
+
+    /// The key of the window. A window of one keeps the order of all events, whatever
+    /// their keys. One that lacks a field of the template can't be sent in any case, and
+    /// goes by its subject.
+    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
+        if self.config.window == 1 {
+            return Cow::Borrowed("");
+        }
+        let key = self.config.key.render(event);
+        key.map_or_else(|_| Cow::Borrowed(event.subject()), Cow::Owned)
     }
 }
 
@@ -243,13 +255,17 @@ impl<'a> Pass<'a> {
         }
         let verdict = match classify::classify(failure).0 {
             Class::Undeliverable => {
-                let by_stream = matches!(failure, Failure::Answer { .. });
-                let limit = if by_stream && !budget.is_spent() {
-                    stream::max_message_size(jetstream, &sent.subject).await
-                } else {
+                // The library's own text names the size and the server's limit.
+                let reason = format!("{} bytes with headers: {cause}", sent.size);
+                Verdict::Undeliverable(Refusal::new("TOO_LARGE", reason))
+            }
+            Class::TooLarge => {
+                let limit = if budget.is_spent() {
                     None
+                } else {
+                    stream::max_message_size(jetstream, &sent.subject).await
                 };
-                Verdict::Undeliverable(too_large(sent, &cause, limit))
+                over_the_limit(sent.size, limit, &cause.to_string())
             }
             Class::Refused => Verdict::Refused(Refusal::new("REFUSED", cause.to_string())),
             Class::Batch(_) => {
@@ -277,14 +293,61 @@ impl Sent {
     }
 }
 
-fn too_large(sent: &Sent, cause: &PublishError, limit: Option<i32>) -> Refusal {
-    let size = sent.size;
-    let reason = match limit {
-        Some(limit) => {
-            format!("{size} bytes with headers, more than the stream's max_msg_size of {limit}")
+/// A message that the stream found too large. It is beyond doubt only if the stream's own
+/// settings say so: they may have been changed, or somebody else has answered.
+fn over_the_limit(size: usize, limit: Option<i32>, answer: &str) -> Verdict {
+    match limit.and_then(|limit| usize::try_from(limit).ok()) {
+        Some(limit) if size > limit => Verdict::Undeliverable(Refusal::new(
+            "TOO_LARGE",
+            format!("{size} bytes with headers, more than the stream's max_msg_size of {limit}"),
+        )),
+        Some(_) | None => Verdict::Refused(Refusal::new(
+            "TOO_LARGE",
+            format!("{size} bytes with headers: {answer}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Position;
+
+    fn key(extra: &str, subject: &str) -> String {
+        let settings = format!(r#"{{"servers":["nats://localhost"]{extra}}}"#);
+        let config = Config::check(serde_json::from_str(&settings).unwrap()).unwrap();
+        let payload = format!(r#"{{"id":"e","type":"a.b","subject":"{subject}"}}"#);
+        let event = Event::new(Position::new(1, 1), "a.b", payload);
+        NatsConnector::new("test", config).key(&event).into_owned()
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_windows_keys() {
+        assert_eq!(key("", "node/7"), "node/7");
+        assert_eq!(key("", ""), "");
+        assert_eq!(key(r#","key":"{type}""#, "node/7"), "a.b");
+        assert_eq!(key(r#","key":"{tenantId}""#, "node/7"), "node/7");
+    }
+
+    #[test]
+    fn an_event_is_undeliverable_only_if_the_streams_own_limit_says_so() {
+        let over = |size, limit| over_the_limit(size, limit, "exceeds maximum allowed");
+        assert!(matches!(
+            over(101, Some(100)),
+            Verdict::Undeliverable(refusal) if refusal.reason().contains("100")
+        ));
+        // No limit, one that would let it pass, one that nobody could tell.
+        for limit in [Some(-1), Some(101), None] {
+            assert!(
+                matches!(over(101, limit), Verdict::Refused(refusal) if refusal.code() == "TOO_LARGE"),
+                "{limit:?}"
+            );
         }
-        // The library's own text names the size and the server's limit.
-        None => format!("{size} bytes with headers: {cause}"),
-    };
-    Refusal::new("TOO_LARGE", reason)
+    }
+
+    #[test]
+    fn a_window_of_one_has_one_order_over_everything() {
+        let one = r#","window":1"#;
+        assert_eq!(key(one, "node/7"), key(one, "node/8"));
+    }
 }

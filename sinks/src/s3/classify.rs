@@ -19,6 +19,8 @@ const MAX_MESSAGE: usize = 300;
 enum Meaning {
     Unavailable,
     Failed,
+    /// The object, of many events: halves of the batch may pass.
+    TooLarge,
     /// With what to do about it.
     Misconfigured(&'static str),
     /// The condition of a conditional put does not hold.
@@ -76,6 +78,7 @@ where
         Meaning::Exists => return Failure::Exists,
         Meaning::Unavailable => SinkError::new(ErrorKind::Unavailable, message),
         Meaning::Failed => SinkError::new(ErrorKind::Failed, message),
+        Meaning::TooLarge => SinkError::failed(message).with_advice(SIZE),
         Meaning::Misconfigured(advice) => SinkError::misconfigured(message, advice),
     };
     Failure::Error(match error.raw_response().and_then(retry_after) {
@@ -97,6 +100,8 @@ const FEATURE: &str = "the store does not know a feature: try `conditional_put =
      `checksums = \"when-required\"`";
 const KMS: &str = "check the bucket's KMS key and the right to use it";
 const ENDPOINT: &str = "what answers there is not an S3 API: check `endpoint` and `path_style`";
+const SIZE: &str =
+    "lower `max_bytes`, or raise the size limit of the store or of a proxy before it";
 const NO_CREDENTIALS: &str = "set `access_key_id` and `secret_access_key`, or give the process credentials by the AWS \
      chain (environment, profile, web identity, container, instance)";
 const CERTIFICATE: &str =
@@ -105,64 +110,75 @@ const SETTINGS: &str = "check `bucket`, `region` and `endpoint`";
 
 /// The table of S3's answers. HEAD requests have no code, so the status alone must do.
 fn of_answer(status: u16, code: &str) -> Meaning {
-    match (status, code) {
-        (
-            _,
-            "SlowDown"
-            | "ServiceUnavailable"
-            | "InternalError"
-            | "RequestTimeout"
-            | "Throttling"
-            | "ThrottlingException"
-            | "RequestLimitExceeded"
-            | "OperationAborted"
-            | "ConditionalRequestConflict"
-            | "BadDigest"
-            | "InvalidDigest"
-            | "XAmzContentSHA256Mismatch"
-            | "IncompleteBody"
-            | "XMinioStorageFull",
-        ) => Meaning::Unavailable,
-        (_, "NoSuchBucket" | "InvalidBucketName" | "NoSuchAccessPoint") => {
+    of_code(code).unwrap_or_else(|| of_status(status))
+}
+
+/// What a code says for certain, whatever its status.
+fn of_code(code: &str) -> Option<Meaning> {
+    Some(match code {
+        "SlowDown"
+        | "ServiceUnavailable"
+        | "InternalError"
+        | "RequestTimeout"
+        | "Throttling"
+        | "ThrottlingException"
+        | "RequestLimitExceeded"
+        | "OperationAborted"
+        | "ConditionalRequestConflict"
+        | "BadDigest"
+        | "InvalidDigest"
+        | "XAmzContentSHA256Mismatch"
+        | "IncompleteBody"
+        | "QuotaExceeded"
+        | "XMinioAdminBucketQuotaExceeded"
+        | "XMinioStorageFull" => Meaning::Unavailable,
+        // An object that a conditional put found, and that is gone again.
+        "NoSuchKey" | "NotFound" => Meaning::Unavailable,
+        "EntityTooLarge" | "MaxMessageLengthExceeded" => Meaning::TooLarge,
+        "NoSuchBucket" | "InvalidBucketName" | "NoSuchAccessPoint" => {
             Meaning::Misconfigured(BUCKET)
         }
-        (
-            _,
-            "InvalidAccessKeyId"
-            | "SignatureDoesNotMatch"
-            | "ExpiredToken"
-            | "InvalidToken"
-            | "TokenRefreshRequired"
-            | "InvalidSecurity"
-            | "NotSignedUp",
-        ) => Meaning::Misconfigured(KEYS),
-        (_, "AccessDenied" | "AccountProblem" | "AllAccessDisabled" | "UnauthorizedAccess") => {
+        "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "InvalidToken"
+        | "TokenRefreshRequired"
+        | "InvalidSecurity"
+        | "NotSignedUp" => Meaning::Misconfigured(KEYS),
+        "AccessDenied" | "AccountProblem" | "AllAccessDisabled" | "UnauthorizedAccess" => {
             Meaning::Misconfigured(RIGHTS)
         }
-        (
-            _,
-            "PermanentRedirect"
-            | "TemporaryRedirect"
-            | "Redirect"
-            | "AuthorizationHeaderMalformed"
-            | "IllegalLocationConstraintException"
-            | "IncorrectEndpoint",
-        ) => Meaning::Misconfigured(REGION),
-        (_, "RequestTimeTooSkewed" | "RequestExpired") => Meaning::Misconfigured(CLOCK),
-        (_, "NotImplemented" | "MissingContentLength") => Meaning::Misconfigured(FEATURE),
-        (_, code) if code.starts_with("KMS.") => Meaning::Misconfigured(KMS),
-        (412, _) => Meaning::Exists,
+        "PermanentRedirect"
+        | "TemporaryRedirect"
+        | "Redirect"
+        | "AuthorizationHeaderMalformed"
+        | "IllegalLocationConstraintException"
+        | "IncorrectEndpoint" => Meaning::Misconfigured(REGION),
+        "RequestTimeTooSkewed" | "RequestExpired" => Meaning::Misconfigured(CLOCK),
+        "NotImplemented" | "MissingContentLength" => Meaning::Misconfigured(FEATURE),
+        "KMS.ThrottlingException"
+        | "KMS.KMSInternalException"
+        | "KMS.DependencyTimeoutException"
+        | "KMS.KeyUnavailableException" => Meaning::Unavailable,
+        code if code.starts_with("KMS.") => Meaning::Misconfigured(KMS),
+        _ => return None,
+    })
+}
+
+/// What a status says, without a code that says more.
+const fn of_status(status: u16) -> Meaning {
+    match status {
+        412 => Meaning::Exists,
         // Another upload of that name is under way.
-        (409, _) => Meaning::Unavailable,
-        // An object that a conditional put found, and that is gone again.
-        (404, "NoSuchKey" | "NotFound") => Meaning::Unavailable,
-        (404 | 405, _) => Meaning::Misconfigured(ENDPOINT),
-        (401 | 403, _) => Meaning::Misconfigured(RIGHTS),
-        (300..=399, _) => Meaning::Misconfigured(REGION),
-        (501, _) => Meaning::Misconfigured(FEATURE),
-        (408 | 429 | 500..=599, _) => Meaning::Unavailable,
+        409 => Meaning::Unavailable,
+        404 | 405 | 407 => Meaning::Misconfigured(ENDPOINT),
+        413 => Meaning::TooLarge,
+        401 | 403 => Meaning::Misconfigured(RIGHTS),
+        300..=399 => Meaning::Misconfigured(REGION),
+        501 => Meaning::Misconfigured(FEATURE),
+        408 | 429 | 500..=599 => Meaning::Unavailable,
         // Success with a body that can't be read: it is not known what happened.
-        (200..=299, _) => Meaning::Unavailable,
+        200..=299 => Meaning::Unavailable,
         // Said against this request, and the sink can't tell why.
         _ => Meaning::Failed,
     }

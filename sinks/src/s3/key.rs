@@ -7,6 +7,11 @@
 //! content always has the same name, and another content never takes it: neither after
 //! the settings changed between two attempts, nor from another database, nor when an
 //! owner that was thought dead wakes up.
+//!
+//! What is delivered apart from the flow (replays, above all) has `-apart` after the hash:
+//! it lies in the same partitions under a name that the flow never gives. Its manifests
+//! are in a folder of their own, since their positions are old: among the others nobody
+//! would find them who reads on from the last name he knows.
 
 use outbox::{Event, Position};
 
@@ -58,7 +63,12 @@ impl Layout {
 
     /// The key of the manifest. Readers of Hive-style folders skip what begins with `_`.
     pub(super) fn manifest(&self, range: &PositionRange, sha256: &str) -> String {
-        format!("{}_manifests/{}.json", self.prefix, range.name(sha256))
+        let folder = if range.apart {
+            "_manifests_apart"
+        } else {
+            "_manifests"
+        };
+        format!("{}{folder}/{}.json", self.prefix, range.name(sha256))
     }
 }
 
@@ -67,6 +77,9 @@ impl Layout {
 pub(super) struct PositionRange {
     pub(super) first: Position,
     pub(super) last: Position,
+    /// Whether the batch is delivered apart from the flow, so that it says nothing about
+    /// what lies before it, or between its events.
+    pub(super) apart: bool,
 }
 
 impl PositionRange {
@@ -74,12 +87,14 @@ impl PositionRange {
         Self {
             first: batch.first().position(),
             last: batch.end(),
+            apart: batch.is_apart(),
         }
     }
 
     fn name(&self, sha256: &str) -> String {
         let hash = sha256.get(..HASH_DIGITS).unwrap_or(sha256);
-        format!("{}-{}-{hash}", padded(self.first), padded(self.last))
+        let apart = if self.apart { "-apart" } else { "" };
+        format!("{}-{}-{hash}{apart}", padded(self.first), padded(self.last))
     }
 }
 
@@ -104,7 +119,11 @@ mod tests {
     }
 
     fn range(first: Position, last: Position) -> PositionRange {
-        PositionRange { first, last }
+        PositionRange {
+            first,
+            last,
+            apart: false,
+        }
     }
 
     #[test]
@@ -123,6 +142,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_delivered_apart_lies_in_the_same_folder_under_a_name_of_its_own() {
+        let flow = range(Position::new(1, 2), Position::new(3, 4));
+        let apart = PositionRange {
+            apart: true,
+            ..flow
+        };
+        let [flow_key, apart_key] =
+            [flow, apart].map(|range| layout().object("outbox/type=node.up/", &range, HASH));
+        assert_eq!(
+            apart_key,
+            flow_key.replace(".ndjson.zst", "-apart.ndjson.zst")
+        );
+        let [flow_key, apart_key] = [flow, apart].map(|range| layout().manifest(&range, HASH));
+        assert!(flow_key.starts_with("outbox/_manifests/"));
+        assert!(apart_key.starts_with("outbox/_manifests_apart/"));
+        assert!(apart_key.ends_with("-apart.json"));
+    }
+
+    #[test]
     fn a_folder_that_leaves_no_room_for_the_name_is_undeliverable() {
         let event = |event_type: &str| {
             let payload = format!(r#"{{"id":"e","type":"{event_type}"}}"#);
@@ -132,10 +170,13 @@ mod tests {
         assert_eq!(refusal.code(), "KEY_TOO_LONG");
         let longest = MAX_KEY_BYTES - MAX_NAME_BYTES - "outbox/type=/".len();
         let folder = layout().folder(&event(&"x".repeat(longest))).unwrap();
-        let widest = range(
-            Position::new(u64::MAX, i64::MAX),
-            Position::new(u64::MAX, i64::MIN),
-        );
+        let widest = PositionRange {
+            apart: true,
+            ..range(
+                Position::new(u64::MAX, i64::MAX),
+                Position::new(u64::MAX, i64::MIN),
+            )
+        };
         assert!(layout().object(&folder, &widest, HASH).len() <= MAX_KEY_BYTES);
     }
 

@@ -18,10 +18,25 @@ pub(super) struct Manifest<'a> {
     version: u32,
     sink: &'a str,
     first: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    complete_up_to: Option<String>,
+    last: String,
+    #[serde(flatten)]
+    claim: Claim,
     events: usize,
+    /// Positions of the events that can never be stored, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    undeliverable: Vec<String>,
     objects: Vec<Entry>,
+}
+
+/// What a manifest says about the positions up to its last one.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Claim {
+    /// The sink is done with all of them. A range is delivered as a whole, and only
+    /// after everything before it, so this holds once its objects are stored.
+    Complete { complete_up_to: String },
+    /// Nothing: its events were delivered apart from the flow.
+    Apart { apart: bool },
 }
 
 /// One object of the batch.
@@ -36,21 +51,30 @@ pub(super) struct Entry {
 }
 
 impl<'a> Manifest<'a> {
-    /// The manifest of a batch; the objects' order does not matter. `complete_up_to` is
-    /// the last event before the first one that is not stored, if there is any.
+    /// The manifest of a batch. The order of both lists does not matter.
     pub(super) fn new(
         sink: &'a str,
         range: &PositionRange,
-        complete_up_to: Option<Position>,
+        mut undeliverable: Vec<Position>,
         mut objects: Vec<Entry>,
     ) -> Self {
+        undeliverable.sort_unstable();
         objects.sort_by(|a, b| a.key.cmp(&b.key));
+        let last = range.last.to_string();
         Self {
             version: VERSION,
             sink,
             first: range.first.to_string(),
-            complete_up_to: complete_up_to.map(|position| position.to_string()),
+            claim: if range.apart {
+                Claim::Apart { apart: true }
+            } else {
+                Claim::Complete {
+                    complete_up_to: last.clone(),
+                }
+            },
+            last,
             events: objects.iter().map(|object| object.events).sum(),
+            undeliverable: undeliverable.iter().map(Position::to_string).collect(),
             objects,
         }
     }
@@ -76,21 +100,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_manifest_does_not_depend_on_which_upload_ended_first() {
-        let range = PositionRange {
+    fn range(apart: bool) -> PositionRange {
+        PositionRange {
             first: Position::new(1, 2),
             last: Position::new(3, 4),
-        };
-        let json =
-            |objects| Manifest::new("warehouse", &range, Some(range.last), objects).to_json();
-        let other = json(vec![entry("a"), entry("b")]);
-        let json = json(vec![entry("b"), entry("a")]);
-        assert_eq!(json, other);
+            apart,
+        }
+    }
+
+    fn json(apart: bool, undeliverable: &[i64], keys: &[&str]) -> String {
+        let undeliverable = undeliverable.iter().map(|seq| Position::new(3, *seq));
+        let objects = keys.iter().map(|key| entry(key)).collect();
+        let manifest = Manifest::new("warehouse", &range(apart), undeliverable.collect(), objects);
+        String::from_utf8(manifest.to_json()).unwrap()
+    }
+
+    #[test]
+    fn a_manifest_does_not_depend_on_which_upload_ended_first() {
+        let written = json(false, &[2, 1], &["b", "a"]);
+        assert_eq!(written, json(false, &[1, 2], &["a", "b"]));
         assert_eq!(
-            String::from_utf8(json).unwrap(),
+            written,
             concat!(
-                r#"{"version":1,"sink":"warehouse","first":"1.2","complete_up_to":"3.4","events":4,"objects":["#,
+                r#"{"version":1,"sink":"warehouse","first":"1.2","last":"3.4","complete_up_to":"3.4","#,
+                r#""events":4,"undeliverable":["3.1","3.2"],"objects":["#,
                 r#"{"key":"a","events":2,"uncompressed_bytes":10,"sha256":"00ff"},"#,
                 r#"{"key":"b","events":2,"uncompressed_bytes":10,"sha256":"00ff"}]}"#,
                 "\n"
@@ -99,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_watermark_the_field_is_left_out() {
-        let range = PositionRange {
-            first: Position::new(1, 2),
-            last: Position::new(3, 4),
-        };
-        let json = Manifest::new("warehouse", &range, None, vec![entry("a")]).to_json();
-        assert!(!String::from_utf8(json).unwrap().contains("complete_up_to"));
+    fn what_is_delivered_apart_claims_nothing_about_what_lies_before_it() {
+        let written = json(true, &[], &["a"]);
+        assert!(
+            written.contains(r#""last":"3.4","apart":true,"events":2,"objects":"#),
+            "{written}"
+        );
+        assert!(!written.contains("complete_up_to"), "{written}");
     }
 }

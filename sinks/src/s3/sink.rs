@@ -1,7 +1,7 @@
 //! Writes a batch: its objects, several at a time, and then its manifest.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +24,9 @@ const CONCURRENT_UPLOADS: usize = 8;
 
 /// How long a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+const SLOW: &str = "what was stored is not stored again; if it lasts, raise `delivery_timeout`, and for \
+     later batches lower `max_bytes` or partition less";
 
 /// A bucket to write to.
 #[derive(Debug)]
@@ -72,6 +75,7 @@ impl Connector for S3Connector {
             store: self.store(deadline).await?,
             writing: Arc::new(self.writing.clone()),
             deadline,
+            stored: Mutex::default(),
         }))
     }
 
@@ -84,6 +88,12 @@ impl Connector for S3Connector {
             max_wait: Duration::from_secs(300),
         }
     }
+
+    /// A batch becomes objects and a manifest with names of its range: cut differently
+    /// the next time, it would be stored twice.
+    fn frozen_ranges(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Debug)]
@@ -91,6 +101,9 @@ struct S3Sink {
     store: Store,
     writing: Arc<Writing>,
     deadline: Duration,
+    /// The objects of a batch that is not finished. It comes again as it is, and goes on
+    /// where it was: otherwise one of very many partitions would never be done.
+    stored: Mutex<HashSet<String>>,
 }
 
 #[async_trait]
@@ -101,9 +114,7 @@ impl Sink for S3Sink {
             .await
             .unwrap_or_else(|_| {
                 let message = format!("write the batch: not done within {:?}", self.deadline);
-                Err(SinkError::unavailable(message).with_advice(
-                    "if it lasts, raise `delivery_timeout`, lower `max_bytes`, or partition less",
-                ))
+                Err(SinkError::unavailable(message).with_advice(SLOW))
             })
     }
 }
@@ -117,8 +128,8 @@ impl S3Sink {
             .upload_all(batch, range, groups.folders, &mut refused)
             .await?;
         if !written.is_empty() {
-            let complete_up_to = complete_up_to(batch, &refused);
-            let manifest = Manifest::new(&self.writing.sink, &range, complete_up_to, written);
+            let undeliverable = positions(batch, &refused);
+            let manifest = Manifest::new(&self.writing.sink, &range, undeliverable, written);
             let json = manifest.to_json();
             let sha256 = body::sha256(&json);
             let object = Object {
@@ -129,7 +140,12 @@ impl S3Sink {
             };
             self.store.put(object).await?;
         }
+        self.stored().clear();
         Ok(verdicts(batch.len(), refused))
+    }
+
+    fn stored(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn group(&self, batch: &Batch) -> Result<Groups, SinkError> {
@@ -199,7 +215,10 @@ impl S3Sink {
             sha256: body.sha256,
             bytes: body.bytes,
         };
-        Box::pin(self.store.put(object)).await?;
+        if !self.stored().contains(&entry.key) {
+            Box::pin(self.store.put(object)).await?;
+            self.stored().insert(entry.key.clone());
+        }
         Ok((Some(entry), refused))
     }
 }
@@ -223,12 +242,10 @@ fn group(layout: &Layout, batch: &Batch) -> Groups {
     Groups { folders, refused }
 }
 
-/// The last event before the first one that is not stored. What comes after is stored
-/// too, but a watermark there would hide the gap.
-fn complete_up_to(batch: &Batch, refused: &[(usize, Refusal)]) -> Option<Position> {
-    let gap = refused.iter().map(|(index, _)| *index).min();
-    let complete = batch.get(..gap.unwrap_or(batch.len()))?;
-    complete.last().map(Event::position)
+/// Where the events stand that can't be stored.
+fn positions(batch: &Batch, refused: &[(usize, Refusal)]) -> Vec<Position> {
+    let refused = refused.iter().filter_map(|(index, _)| batch.get(*index));
+    refused.map(Event::position).collect()
 }
 
 fn verdicts(events: usize, refused: Vec<(usize, Refusal)>) -> Delivery {
@@ -287,27 +304,6 @@ mod tests {
         assert!(
             matches!(&verdicts[1], Verdict::Undeliverable(refusal) if refusal.code() == "KEY_TOO_LONG")
         );
-    }
-
-    #[test]
-    fn the_watermark_stops_before_the_first_event_that_is_not_stored() {
-        let batch = batch(&["a.x", "a.x", "a.x", "a.x"]);
-        let refused = |indices: &[usize]| -> Vec<_> {
-            let refusal = |index: &usize| (*index, Refusal::new("KEY_TOO_LONG", "long"));
-            indices.iter().map(refusal).collect()
-        };
-        for (indices, last) in [
-            (&[][..], Some(4)),
-            (&[3], Some(3)),
-            (&[3, 1], Some(1)),
-            (&[2, 0], None),
-        ] {
-            assert_eq!(
-                complete_up_to(&batch, &refused(indices)),
-                last.map(|seq| Position::new(1, seq)),
-                "{indices:?}"
-            );
-        }
     }
 
     #[test]

@@ -9,6 +9,11 @@ use crate::SinkError;
 /// The object's metadata that holds the SHA-256 of its content before compression.
 const CONTENT_HASH: &str = "outbox-sha256";
 
+/// The object's metadata that holds the number of its bytes, as they were put. Not ours to
+/// compare with our own: another version of the compressor may write the same content in
+/// fewer bytes.
+const LENGTH: &str = "outbox-length";
+
 /// A bucket and how it is written to.
 #[derive(Debug)]
 pub(super) struct Store {
@@ -16,6 +21,11 @@ pub(super) struct Store {
     pub(super) bucket: String,
     pub(super) conditional_put: bool,
 }
+
+const FOREIGN: &str = "look at the object and move it away: something else writes below this sink's prefix, or \
+     copied the object without its metadata";
+const DAMAGED: &str =
+    "look at the object and move it away: it was cut short or changed after it was stored";
 
 /// What is to be stored.
 #[derive(Debug)]
@@ -44,6 +54,7 @@ impl Store {
             .key(&key)
             .content_type(content_type)
             .metadata(CONTENT_HASH, &sha256)
+            .metadata(LENGTH, bytes.len().to_string())
             .set_if_none_match(self.conditional_put.then(|| "*".to_owned()))
             .body(ByteStream::from(bytes));
         let Err(error) = request.send().await else {
@@ -56,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Makes sure that what is there under this name is what we would have put.
+    /// Makes sure that what is there under this name is what we would have put, and whole.
     async fn compare(&self, key: &str, sha256: &str) -> Result<(), SinkError> {
         let name = file_name(key);
         let found = self
@@ -67,17 +78,21 @@ impl Store {
             .send()
             .await
             .map_err(|error| classify(&format!("look at object {name}"), &error))?;
-        let hash = found
-            .metadata()
-            .and_then(|metadata| metadata.get(CONTENT_HASH));
-        if hash.is_some_and(|hash| hash == sha256) {
-            return Ok(());
+        let noted = |name| found.metadata().and_then(|metadata| metadata.get(name));
+        if noted(CONTENT_HASH).is_none_or(|noted| noted != sha256) {
+            return Err(SinkError::misconfigured(
+                format!("put object {name}: another object has that name, and not our content"),
+                FOREIGN,
+            ));
         }
-        Err(SinkError::misconfigured(
-            format!("put object {name}: another object has that name, and not our content"),
-            "look at the object and move it away: something else writes below this sink's prefix, or \
-             copied the object without its metadata",
-        ))
+        let length = found.content_length().map(|length| length.to_string());
+        if noted(LENGTH) != length.as_ref() {
+            return Err(SinkError::misconfigured(
+                format!("put object {name}: it is there, but not with the bytes that were put"),
+                DAMAGED,
+            ));
+        }
+        Ok(())
     }
 
     /// Asks for one name below the prefix: shows whether the bucket is there and lets us

@@ -17,6 +17,7 @@ mod kafka_topics;
 mod nats;
 mod port;
 mod postgres;
+mod postgres_backup;
 mod postgres_database;
 mod process;
 mod proxy;

@@ -9,7 +9,7 @@
 //! have the same `system_identifier`, by which the product tells clusters apart.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -156,6 +156,16 @@ impl Postgres {
     /// The URL of its database `postgres`, for the superuser.
     pub fn url(&self) -> String {
         format!("postgres://postgres@{}/postgres", self.addr())
+    }
+
+    /// Where its data and its log are.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Whether it was started and not stopped.
+    pub(super) fn runs(&self) -> bool {
+        self.process.is_some()
     }
 
     /// Creates an empty database with a name of its own.
@@ -324,7 +334,7 @@ impl Postgres {
 }
 
 /// Postgres refuses to run as root.
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 

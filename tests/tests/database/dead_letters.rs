@@ -214,7 +214,7 @@ async fn many_dead_letters_are_written_in_order_and_only_once() {
 async fn dead_letters_are_recent_within_a_window_and_since_the_sink_was_resumed() {
     on_each_postgres(async |outbox| {
         let recent = async |window| {
-            let counted = outbox.database.recent_dead_letters("a", window).await;
+            let counted = outbox.database.recent_dead_letters("a", window, &[]).await;
             counted.unwrap()
         };
         assert_eq!(recent(TTL).await, 0, "there is no cursor yet");
@@ -238,6 +238,9 @@ async fn dead_letters_are_recent_within_a_window_and_since_the_sink_was_resumed(
         assert_eq!(recent(TTL).await, 3);
         assert_eq!(recent(TTL * 90).await, 5);
         assert_eq!(recent(Duration::MAX).await, 5);
+        let except = [1, 4, 9].map(|seq| Position::new(7, seq));
+        let counted = outbox.database.recent_dead_letters("a", TTL, &except);
+        assert_eq!(counted.await.unwrap(), 2, "one of the recent three");
         outbox
             .run(
                 "update {s}.outbox_cursors set resumed_at = now() - interval '10 min';

@@ -1,15 +1,16 @@
-//! A publisher can publish and nothing else; a worker can do all but publish.
+//! Each duty has the rights that it needs and no others.
 
 use std::time::Duration;
 
 use outbox::{
-    ConnectSettings, Database, DatabaseErrorKind, Filter, Mark, Owned, Position, PublishError,
-    ReplayOutcome, SchemaState, Then, grant, schema_state, sink_lease,
+    ConnectSettings, Database, DatabaseErrorKind, DeadLetterFilter, Duty, Filter, Mark, Moment,
+    Owned, Position, PublishError, RETENTION_LEASE, ReplayOutcome, SchemaState, SeekTarget, Then,
+    grant, schema_state, sink_lease,
 };
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::fixture::{Outbox, event, on_each_postgres, request};
-use crate::holding::{dead_letter, settlement};
+use crate::holding::{dead_letter, go, hold, settle, settlement};
 
 /// Roles belong to the whole server: their names are this database's.
 async fn role(outbox: &Outbox, name: &str) -> (String, String) {
@@ -48,9 +49,13 @@ async fn a_publisher_can_publish_and_nothing_else() {
             .unwrap_err();
         assert!(matches!(error, PublishError::Database(_)));
         let mut owner = outbox.application().await;
-        grant(&mut owner, &outbox.settings.schema, Some(&role), None)
-            .await
-            .unwrap();
+        grant(
+            &mut owner,
+            &outbox.settings.schema,
+            &[(Duty::Publisher, &role)],
+        )
+        .await
+        .unwrap();
 
         publisher
             .publish(&mut connection, event("s"))
@@ -96,7 +101,7 @@ async fn a_worker_can_read_and_keep_cursors_and_nothing_else() {
         let error = database.head().await.unwrap_err();
         assert_eq!(error.kind(), DatabaseErrorKind::Denied, "{error}");
         let mut owner = outbox.application().await;
-        grant(&mut owner, &settings.schema, None, Some(&role))
+        grant(&mut owner, &settings.schema, &[(Duty::Worker, &role)])
             .await
             .unwrap();
 
@@ -157,7 +162,8 @@ async fn keep_books(database: &Database, end: Position) {
         database.settle("a", &lease, &settlement).await.unwrap(),
         Owned::Yes
     );
-    assert_eq!(database.recent_dead_letters("a", ttl).await.unwrap(), 1);
+    let recent = database.recent_dead_letters("a", ttl, &[]).await;
+    assert_eq!(recent.unwrap(), 1);
     assert_eq!(database.replays("a", 10).await.unwrap().len(), 0);
     let outcomes = [(1, ReplayOutcome::Delivered)];
     assert_eq!(
@@ -176,15 +182,130 @@ async fn keep_books(database: &Database, end: Position) {
     database.release_lease(&lease).await.unwrap();
 }
 
+/// The same database under another role, before and after it was granted its duty.
+async fn as_role(outbox: &Outbox, duty: Duty, name: &str) -> (Database, PgConnection) {
+    let (role, url) = role(outbox, name).await;
+    let settings = ConnectSettings {
+        url: url.clone().into(),
+        ..outbox.settings.clone()
+    };
+    let database = Database::connect(&settings).await.unwrap();
+    let error = database.retention_hold().await.unwrap_err();
+    assert_eq!(error.kind(), DatabaseErrorKind::Denied, "{error}");
+    let mut owner = outbox.application().await;
+    grant(&mut owner, &settings.schema, &[(duty, &role)])
+        .await
+        .unwrap();
+    (database, PgConnection::connect(&url).await.unwrap())
+}
+
+#[tokio::test]
+async fn retention_can_delete_events_and_move_no_cursor() {
+    on_each_postgres(async |outbox| {
+        let published = outbox.publish(&[event("s"), event("s")]).await;
+        let head = outbox.head_after(published[1].position).await;
+        let one = hold(&outbox, "one").await;
+        assert_eq!(go(&outbox, &one, head.end()).await, Owned::Yes);
+        let (database, mut connection) = as_role(&outbox, Duty::Retention, "retention").await;
+        let state = schema_state(&mut connection, &outbox.settings.schema).await;
+        assert_eq!(state.unwrap(), SchemaState::Current);
+        let ttl = Duration::from_secs(30);
+        let lease = database.acquire_lease(RETENTION_LEASE, "me", ttl).await;
+        let lease = lease.unwrap().unwrap();
+        assert_eq!(database.renew_lease(&lease, ttl).await.unwrap(), Owned::Yes);
+        database.head().await.unwrap();
+        assert_eq!(database.prunable(Duration::ZERO).await.unwrap().rows, 2);
+        let pruned = database.prune(Duration::ZERO, Position::BEGINNING).await;
+        assert_eq!(pruned.unwrap().rows, 2);
+        assert_eq!(database.lease_holders().await.unwrap().len(), 2);
+        database.release_lease(&lease).await.unwrap();
+        for statement in [
+            "update {s}.outbox set topic = 'x'",
+            "insert into {s}.outbox (topic, payload) values ('a.b', '{}')",
+            "select {s}.outbox_publish('a.b', 't', 's')",
+            "update {s}.outbox_cursors set seq = 0",
+            "delete from {s}.outbox_cursors",
+            "select * from {s}.outbox_dead_letters",
+            "delete from {s}.leases",
+            "select {s}.outbox_record('seek', 'a', 'me', '{}')",
+        ] {
+            denied(&outbox, &mut connection, statement).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operator_can_order_and_do_nothing_by_hand() {
+    on_each_postgres(async |outbox| {
+        let published = outbox.publish(&[event("s"), event("s"), event("s")]).await;
+        let head = outbox.head_after(published[2].position).await;
+        let one = hold(&outbox, "one").await;
+        let letters = [0, 1].map(|n: usize| dead_letter(published[n].position));
+        let done = settlement(head.end(), letters, Then::Go);
+        assert_eq!(settle(&outbox, &one, &done).await, Owned::Yes);
+        let (database, mut connection) = as_role(&outbox, Duty::Operator, "operator").await;
+        let state = schema_state(&mut connection, &outbox.settings.schema).await;
+        assert_eq!(state.unwrap(), SchemaState::Current);
+        database.pause("a", None, "me").await.unwrap();
+        database.resume("a", "me").await.unwrap();
+        for target in [
+            SeekTarget::Head,
+            SeekTarget::Time(Moment::Ago(Duration::from_secs(9))),
+        ] {
+            database.seek("a", target, "me", false).await.unwrap();
+        }
+        let of = |id| DeadLetterFilter { ids: vec![id], ..DeadLetterFilter::default() };
+        let replayed = database.replay_dead_letters(&of(1), "me", false).await;
+        assert!(replayed.unwrap().operation.is_some());
+        let discarded = database.discard_dead_letters(&of(2), "me", false).await;
+        assert!(discarded.unwrap().operation.is_some());
+        assert_eq!(database.dead_letters(&of(1), true, 9).await.unwrap().len(), 1);
+        database.dead_letter(1).await.unwrap().unwrap();
+        assert_eq!(database.sinks_with_dead_letters().await.unwrap(), ["a"]);
+        assert_eq!(database.cursors().await.unwrap().len(), 1);
+        assert!(database.retention_hold().await.unwrap().is_some());
+        database.prunable(Duration::ZERO).await.unwrap();
+        assert_eq!(database.lease_holders().await.unwrap().len(), 1);
+        assert!(database.obedience("a").await.unwrap().is_some());
+        assert_eq!(database.operations(9).await.unwrap().len(), 6);
+        outbox.database.release_lease(&one).await.unwrap();
+        database.forget("a", "me", false).await.unwrap();
+        for statement in [
+            "update {s}.outbox set topic = 'x'",
+            "delete from {s}.outbox",
+            "select {s}.outbox_publish('a.b', 't', 's')",
+            "update {s}.outbox_cursors set seq = 0",
+            "update {s}.outbox_cursors set token = 0",
+            "insert into {s}.outbox_cursors (stream, consumer, txid, seq, token) values ('outbox', 'sink:b', '1', 1, 1)",
+            "update {s}.outbox_dead_letters set payload = '{}'",
+            "delete from {s}.outbox_dead_letters",
+            "insert into {s}.outbox_operations (command, by_whom) values ('seek', 'me')",
+            "update {s}.outbox_operations set by_whom = 'somebody else'",
+            "delete from {s}.outbox_operations",
+            "update {s}.leases set holder = null",
+            "delete from {s}.leases",
+            "create table {s}.x ()",
+        ] {
+            denied(&outbox, &mut connection, statement).await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn grants_to_a_missing_role_grant_nothing() {
     on_each_postgres(async |outbox| {
         let (role, _) = role(&outbox, "publisher").await;
         let mut owner = outbox.application().await;
         let schema = &outbox.settings.schema;
-        grant(&mut owner, schema, Some(&role), Some("nobody here"))
-            .await
-            .unwrap_err();
+        grant(
+            &mut owner,
+            schema,
+            &[(Duty::Publisher, &role), (Duty::Worker, "nobody here")],
+        )
+        .await
+        .unwrap_err();
         let sql = AssertSqlSafe("select has_schema_privilege($1, $2, 'usage')".to_owned());
         let (may,): (bool,) = sqlx::query_as(sql)
             .bind(role)

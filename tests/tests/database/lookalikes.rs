@@ -55,6 +55,9 @@ async fn lookalikes_in_the_schema_are_never_called() {
         outbox
             .run("select {s}.outbox_publish('a.b', 't', 's', '1'::jsonb)")
             .await;
+        outbox
+            .run("select {s}.outbox_record('seek', null, 'me', '{}')")
+            .await;
         let mut application = outbox.application().await;
         let refused = sqlx::raw_sql(outbox.sql("select {s}.outbox_publish('bad', 't', 's')"));
         let refused = refused.execute(&mut application).await;

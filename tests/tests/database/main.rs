@@ -1,6 +1,7 @@
 //! What crate `outbox` promises of a real Postgres: the oldest and the newest.
 #![cfg(test)]
 
+mod adopting;
 mod columns;
 mod connections;
 mod cursors;
@@ -11,12 +12,16 @@ mod holding;
 mod leases;
 mod lookalikes;
 mod migrating;
+mod operations;
+mod orders;
 mod plan;
 mod pruning;
 mod publishing;
 mod reading;
 mod replaying;
 mod rules;
+mod seeking;
 mod settling;
+mod status;
 mod trials;
 mod workers;

@@ -311,3 +311,19 @@ async fn a_cursor_above_the_horizon_stays_where_it_is() {
     })
     .await;
 }
+
+/// Whoever adds a command locks the table first, so that ids appear in order.
+#[tokio::test]
+async fn the_head_shows_the_last_operators_command() {
+    on_each_postgres(async |outbox| {
+        let operation = async || outbox.database.head().await.unwrap().operation;
+        assert_eq!(operation().await, 0);
+        let order = "insert into {s}.outbox_operations (command, by_whom) values ('pause', 'me')";
+        outbox.run(order).await;
+        assert_eq!(operation().await, 1);
+        outbox.run(order).await;
+        let head = outbox.database.head().await.unwrap();
+        assert_eq!((head.operation, head.newest), (2, None));
+    })
+    .await;
+}

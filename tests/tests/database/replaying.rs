@@ -108,6 +108,33 @@ async fn the_last_word_on_a_replay_stands() {
     .await;
 }
 
+/// It is as if it had not been given up; nothing is known to have been sent.
+#[tokio::test]
+async fn a_replay_that_is_postponed_waits_as_before() {
+    on_each_postgres(async |outbox| {
+        let (one, ids) = three(&outbox).await;
+        order(&outbox, "seq < 3").await;
+        let postponed = [
+            (ids[0], ReplayOutcome::Postponed),
+            (ids[1], ReplayOutcome::Postponed),
+        ];
+        assert_eq!(
+            tell(&outbox, &one, &[(ids[0], refused())]).await,
+            Owned::Yes
+        );
+        for _ in 0..2 {
+            assert_eq!(tell(&outbox, &one, &postponed).await, Owned::Yes);
+            assert_eq!(waiting(&outbox, 10).await, [(1, 1), (2, 1)]);
+        }
+        outbox
+            .run("update {s}.outbox_dead_letters set state = 'discarded'")
+            .await;
+        assert_eq!(tell(&outbox, &one, &postponed).await, Owned::Yes);
+        assert_eq!(waiting(&outbox, 10).await, []);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_an_operator_discards_meanwhile_stays_discarded() {
     on_each_postgres(async |outbox| {

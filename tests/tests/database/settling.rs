@@ -15,10 +15,10 @@ use crate::holding::{
 
 const AT: Position = Position::new(7, 9);
 
-/// The cursor's row without the clock of its last change.
+/// The cursor's row without the times that a repetition sets anew.
 async fn state(outbox: &Outbox) -> (Value, Vec<Value>) {
     let mut row = row(outbox).await;
-    for clock in ["updated_at", "next_retry_at", "paused_at"] {
+    for clock in ["next_retry_at", "paused_at"] {
         if !row[clock].is_null() {
             row[clock] = "some time".into();
         }
@@ -249,6 +249,34 @@ async fn a_repeated_settlement_leaves_what_an_operator_did_meanwhile() {
             assert_eq!(settle(&outbox, &one, &settlement).await, Owned::Yes);
             assert_eq!(column(&dead_letters(&outbox).await, "state"), [state]);
         }
+    })
+    .await;
+}
+
+/// The first one was given up for lost, and commits while the second one waits.
+#[tokio::test]
+async fn a_repeated_settlement_waits_for_the_first_and_then_looks_where_the_cursor_is() {
+    on_each_postgres(async |outbox| {
+        let one = hold(&outbox, "one").await;
+        let settlement = settlement(AT, [dead_letter(AT)], Then::Go);
+        let mut other = outbox.application().await;
+        let mut first = other.begin().await.unwrap();
+        sqlx::raw_sql(outbox.sql(
+            "update {s}.outbox_cursors set txid = '7', seq = 9;
+             insert into {s}.outbox_dead_letters (sink, txid, seq, event_id, topic, payload,
+                 code, error, attempts, first_failed_at, state)
+             values ('a', '7', 9, 'x', 'a.b', '{}', 'X', 'x', 1, now(), 'discarded')",
+        ))
+        .execute(&mut *first)
+        .await
+        .unwrap();
+        let second = settle(&outbox, &one, &settlement);
+        tokio::pin!(second);
+        let waited = timeout(Duration::from_millis(200), &mut second).await;
+        assert!(waited.is_err(), "it waits");
+        first.commit().await.unwrap();
+        assert_eq!(second.await, Owned::Yes);
+        assert_eq!(column(&dead_letters(&outbox).await, "state"), ["discarded"]);
     })
     .await;
 }

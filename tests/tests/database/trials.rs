@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{Mark, Owned, Position, Stage, Then};
+use outbox::{Mark, Owned, Position, Stage, Suspect, Then};
 use tokio::time::sleep;
 
 use crate::fixture::{Outbox, on_each_postgres};
@@ -53,14 +53,15 @@ async fn suspect_after(outbox: &Outbox, up_to: Option<Position>, then: Then) -> 
 }
 
 #[tokio::test]
-async fn a_suspect_is_forgotten_once_it_is_passed_or_cleared() {
+async fn a_suspect_is_forgotten_once_it_is_passed_or_a_failure_names_none() {
     on_each_postgres(async |outbox| {
         let again = || Then::BackOff(failure(Some(suspect(NEXT, Stage::Probing(LATER)))));
         let cleared = || Then::BackOff(failure(None));
         let pause = || Then::Pause("why".to_owned());
         for (up_to, then, stays) in [
-            (None, Then::Go, false),
-            (Some(AT), Then::Go, false),
+            (None, Then::Go, true),
+            (Some(AT), Then::Go, true),
+            (Some(NEXT), Then::Go, false),
             (None, again(), true),
             (Some(AT), again(), true),
             (Some(NEXT), again(), false),
@@ -188,7 +189,28 @@ async fn a_marked_range_and_a_hunt_last_until_they_are_passed() {
     .await;
 }
 
-/// H6: what was in hand of a holder that died is found by the next one.
+#[tokio::test]
+async fn what_is_said_of_a_suspect_is_bounded_and_has_no_nul() {
+    on_each_postgres(async |outbox| {
+        let one = hold(&outbox, "one").await;
+        let of = Suspect {
+            code: "nul\0 ü".repeat(100),
+            error: "nul\0 ü".repeat(1_000),
+            attempts: u32::MAX,
+            ..suspect(NEXT, Stage::Alone)
+        };
+        let written = back_off(&outbox, &one, failure(Some(of))).await;
+        assert_eq!(written, Owned::Yes);
+        let found = cursor(&outbox, &one).await.suspect.unwrap();
+        assert!(found.error.starts_with("nul ünul ü"));
+        assert_eq!(found.error.chars().count(), 2_000);
+        assert_eq!(found.code.chars().count(), 100);
+        assert!(found.attempts > 1_000_000);
+    })
+    .await;
+}
+
+/// H6: what was in hand of a holder that died is found by the next one, and counts once.
 #[tokio::test]
 async fn a_delivery_that_was_begun_shows_to_the_next_holder() {
     on_each_postgres(async |outbox| {
@@ -198,6 +220,8 @@ async fn a_delivery_that_was_begun_shows_to_the_next_holder() {
         assert!(two.abandoned);
         let found = cursor(&outbox, &two).await;
         assert_eq!((found.in_hand, found.delivering), (Some(LATER), true));
+        let found = cursor(&outbox, &two).await;
+        assert_eq!((found.in_hand, found.delivering), (Some(LATER), false));
     })
     .await;
 }

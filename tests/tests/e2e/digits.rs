@@ -64,7 +64,7 @@ async fn prepare(scene: &Scene) {
 }
 
 /// The bodies that a sink has delivered, as text.
-async fn bodies(scene: &Scene, kind: &str, name: &str) -> Vec<String> {
+pub(crate) async fn bodies(scene: &Scene, kind: &str, name: &str) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("a body is text");
     match kind {
         "kafka" => {

@@ -6,7 +6,9 @@
 #![cfg(test)]
 
 mod bad_input;
+mod broker_outage;
 mod commands;
+mod crashes;
 mod database_outage;
 mod destination_outage;
 mod dev;
@@ -16,8 +18,19 @@ mod examples;
 mod filters;
 mod fixture;
 mod four_sinks;
+mod fuse;
 mod idle;
 mod misconfigured;
+mod odd_text;
+mod operators;
+mod poison;
+mod put_back;
+mod replays;
+mod restored;
+mod retention;
 mod roles;
+mod spread;
 mod stopping;
+mod stops_are_no_attempts;
 mod takeover;
+mod zombies;

@@ -1,25 +1,35 @@
-//! The grants of `sinks migrate --publisher --worker` are enough, and no more than that.
+//! The grants of `sinks migrate` are enough for each duty, and no more than that.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::fixture::{Scene, eventually, in_file, published};
 
 #[tokio::test]
-async fn a_publisher_and_a_worker_need_no_more_than_they_are_granted() {
+async fn nobody_needs_more_than_what_is_granted_for_the_duty() {
     let scene = Scene::new().await;
     let database = scene.database();
     // Roles belong to the whole server, which is shared.
     let role = |what: &str| format!("{what}_of_{}", database.name());
-    let (app, worker) = (role("app"), role("worker"));
+    let (app, worker, ops) = (role("app"), role("worker"), role("ops"));
     let mut owner = scene.connect().await;
-    for role in [&app, &worker] {
+    for role in [&app, &worker, &ops] {
         owner
             .execute(AssertSqlSafe(format!("create role {role} login")))
             .await
             .unwrap();
     }
     let granted = scene
-        .sinks(&["migrate", "--publisher", &app, "--worker", &worker])
+        .sinks(&[
+            "migrate",
+            "--publisher",
+            &app,
+            "--worker",
+            &worker,
+            "--retention",
+            &worker,
+            "--operator",
+            &ops,
+        ])
         .await;
     let granted = granted.succeeded();
     assert!(
@@ -29,7 +39,11 @@ async fn a_publisher_and_a_worker_need_no_more_than_they_are_granted() {
 
     let url = |role: &str| database.url().replace("postgres@", &format!("{role}@"));
     let sinks = "[sinks.x.file]\npath = \"x.ndjson\"\n";
-    for (file, role) in [("app.toml", &app), ("worker.toml", &worker)] {
+    for (file, role) in [
+        ("app.toml", &app),
+        ("worker.toml", &worker),
+        ("ops.toml", &ops),
+    ] {
         scene.write(
             file,
             &format!("[database]\nurl = \"{}\"\n{sinks}", url(role)),
@@ -55,6 +69,26 @@ async fn a_publisher_and_a_worker_need_no_more_than_they_are_granted() {
         .sinks(&["check", "--online", "--config", "worker.toml"])
         .await
         .succeeded();
+    scene
+        .sinks(&["prune", "--config", "worker.toml"])
+        .await
+        .succeeded();
+    for (order, told) in [
+        (&["pause", "x"][..], "has obeyed"),
+        (&["seek", "x", "--to", "beginning"], "has obeyed"),
+        (&["resume", "x"], "has obeyed"),
+        (&["dead-letters", "discard", "--all"], "no dead letter"),
+        (&["prune", "--dry-run"], "would be deleted"),
+        (&["status", "--operations"], "beginning"),
+    ] {
+        let order = [order, &["--config", "ops.toml"]].concat();
+        let shown = scene.sinks(&order).await.succeeded();
+        assert!(shown.contains(told), "{order:?}: {shown}");
+    }
+    eventually("the event arrives again", async || {
+        (in_file(&file).len() == 2).then_some(())
+    })
+    .await;
     running.stop().await;
 
     let wrong = ["publish", "--config", "worker.toml"];
@@ -62,6 +96,14 @@ async fn a_publisher_and_a_worker_need_no_more_than_they_are_granted() {
         .sinks_with(&wrong, event)
         .await
         .failed(3, &["permission denied", "grant"]);
+    scene
+        .sinks(&["prune", "--config", "ops.toml"])
+        .await
+        .failed(3, &["permission denied"]);
+    scene
+        .sinks(&["adopt", "--config", "ops.toml"])
+        .await
+        .succeeded();
     let mut app = PgConnection::connect(&url(&app)).await.unwrap();
     assert!(
         app.execute("select * from outbox").await.is_err(),

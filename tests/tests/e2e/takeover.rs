@@ -10,48 +10,21 @@ use sqlx::AssertSqlSafe;
 use tokio::time::Instant;
 
 use super::fixture::{
-    Running, Scene, assert_complete_by_key, assert_complete_in_order, assert_each_once, distinct,
-    eventually, in_file, in_nats, publish,
+    Scene, assert_complete_by_key, assert_complete_in_order, assert_each_once, configure,
+    cursor_version, distinct, eventually, held_by, in_file, in_nats, is_held_by, publish, start,
 };
 
-async fn held_by(scene: &Scene, sink: &str, worker: &str) {
-    let what = format!("{worker} holds {sink}");
-    let look = async || is_held_by(scene, sink, worker).await.then_some(());
-    eventually(&what, look).await;
-}
-
-/// A holder is the worker's name with a few random characters.
-async fn is_held_by(scene: &Scene, sink: &str, worker: &str) -> bool {
-    let holder = scene.holder(sink).await.unwrap_or_default();
-    holder
-        .strip_prefix(worker)
-        .is_some_and(|tail| tail.starts_with('-'))
-}
-
-/// The same configuration for each worker, but for its name.
-fn configure(scene: &Scene, worker: &str, ttl: &str, sinks: &str) {
-    scene.write(
-        &format!("{worker}.toml"),
-        &format!(
-            "[database]\nurl = \"${{DATABASE_URL}}\"\nstatement_timeout = \"5s\"\n\
-             [worker]\nname = \"{worker}\"\nlease_ttl = \"{ttl}\"\n\
-             [poll]\nmax_interval = \"50ms\"\n{sinks}"
-        ),
-    );
-}
-
-/// A moment of the only lease there is, in seconds.
+/// A moment of the lease of sink x, in seconds.
 async fn lease_time(scene: &Scene, column: &str) -> f64 {
     let mut connection = scene.connect().await;
-    let sql = format!("select extract(epoch from {column})::float8 from leases");
+    let sql = format!(
+        "select extract(epoch from {column})::float8 from leases
+         where name = 'singleton:outbox-dispatch:x'"
+    );
     sqlx::query_scalar(AssertSqlSafe(sql))
         .fetch_one(&mut connection)
         .await
         .unwrap()
-}
-
-fn start(scene: &Scene, worker: &str) -> Running {
-    scene.run_with(worker, &["--config", &format!("{worker}.toml")])
 }
 
 #[tokio::test]
@@ -146,12 +119,16 @@ async fn a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes_up
     publish(scene.database(), 50).await;
     stored(61).await;
     scene.up_to_date("x").await;
-    let cursor = cursor_row(&scene).await;
+    let cursor = cursor_version(&scene).await;
 
     network.set(Mode::Pass);
     a.signal(Signal::CONT);
     a.says("another worker may go on", 1).await;
-    assert_eq!(cursor_row(&scene).await, cursor, "the cursor was written");
+    assert_eq!(
+        cursor_version(&scene).await,
+        cursor,
+        "the cursor was written"
+    );
     assert!(is_held_by(&scene, "x", "b").await);
 
     // It waits, and is of use again.
@@ -161,14 +138,4 @@ async fn a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes_up
     scene.up_to_date("x").await;
     assert_complete_by_key("nats", &in_nats(&jetstream, "FROZEN").await, &published);
     a.stop().await;
-}
-
-/// The only cursor, with what tells whether it was written: each write makes a new version of it.
-async fn cursor_row(scene: &Scene) -> String {
-    let mut connection = scene.connect().await;
-    let sql = "select concat(ctid, ' ', xmin, ' ', kept) from outbox_cursors as kept";
-    sqlx::query_scalar(sql)
-        .fetch_one(&mut connection)
-        .await
-        .unwrap()
 }

@@ -6,6 +6,7 @@ mod faults;
 mod limits;
 mod outage;
 mod refusals;
+mod replays;
 mod security;
 
 use std::collections::BTreeMap;

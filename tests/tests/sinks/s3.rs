@@ -5,7 +5,10 @@ mod bucket;
 mod delivery;
 mod faults;
 mod layout;
+mod ranges;
+mod replays;
 mod scripted;
+mod taken;
 
 use std::time::Duration;
 

@@ -9,15 +9,14 @@ mod tests;
 mod trial;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outbox::{DeadLetter, Event, Position, Stage, Suspect};
 use outbox_sinks::{Batch, Connector, SinkError, Verdict};
 
 use super::judge::{Attempt, Judged, judge, refused, summary};
-use super::queue::Queue;
-
-/// The code of a dead letter whose sink could not say why.
-const FAILED: &str = "FAILED";
+use super::queue::{Queue, apart};
 
 /// How a sink wants its batches worked off.
 #[derive(Clone, Copy, Debug)]
@@ -26,30 +25,32 @@ pub struct Rules<'a> {
     pub poison_attempts: u32,
     /// Whether ranges come again as they were, and are settled as a whole.
     pub frozen: bool,
-    /// How many bytes may be read ahead to find an event to compare a suspect with.
-    pub max_bytes: usize,
+    /// Whether a suspect may be compared with its own successor, after which it can
+    /// never be sent again.
+    pub probe_successors: bool,
     /// Who knows the keys.
     pub connector: &'a dyn Connector,
 }
 
 impl<'a> Rules<'a> {
-    fn key<'e>(&self, event: &'e Event) -> Cow<'e, str>
+    /// An event's key; `None` if the sink panics over it, and then nobody knows.
+    fn key<'e>(&self, event: &'e Event) -> Option<Cow<'e, str>>
     where
         'a: 'e,
     {
-        self.connector.key(event)
+        catch_unwind(AssertUnwindSafe(|| self.connector.key(event))).ok()
     }
 }
 
 /// What the last holder left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
-    /// Failed deliveries of this batch.
-    pub failures: u32,
     /// The event under suspicion.
     pub suspect: Option<Suspect>,
-    /// Whether its process died while it delivered exactly this range.
+    /// Whether its process died while it delivered what it had in hand.
     pub died: bool,
+    /// The end of that.
+    pub in_hand: Option<Position>,
 }
 
 /// A batch that is being worked off.
@@ -60,12 +61,24 @@ pub struct Work<'a> {
     suspect: Option<Suspect>,
     /// Failed deliveries of more than one event.
     failures: u32,
-    /// Whether the suspect has had its attempts, and a neighbour is looked for.
+    /// Whether more was read already to find a neighbour.
+    extended: bool,
+    /// Whether the suspect must not be tried before another event went through.
     looking: bool,
-    /// The event that is compared with.
-    probe: Option<Position>,
-    /// The event that was refused while one after it was taken, in the same delivery.
-    witnessed: Option<Position>,
+    /// What it is compared with at the moment.
+    probe: Option<Batch>,
+    /// What it was compared with in vain.
+    tried: BTreeSet<Position>,
+    /// How many were asked in this round.
+    asked: u32,
+    /// Another one is to be asked, or else this is why to back off.
+    asking: Option<SinkError>,
+    /// Whether there was nobody left to ask.
+    exhausted: bool,
+    /// An event that was refused, and one behind it that the same delivery took.
+    witness: Option<(Position, Batch)>,
+    /// Why a person must decide.
+    halt: Option<String>,
 }
 
 /// What to do next.
@@ -112,30 +125,39 @@ pub enum Next {
     BackOff(SinkError),
     /// Gives the lease up: somebody newer owns the destination.
     GiveUp(SinkError),
+    /// Pauses for this reason: a person must decide.
+    Halt(String),
 }
 
 impl<'a> Work<'a> {
     /// Begins with a batch; the cursor may move to `end` once all of it is settled.
     #[must_use]
     pub fn new(rules: Rules<'a>, batch: Batch, end: Position, before: Before) -> Self {
-        let first = batch.first().position();
-        let alone = batch.len() == 1;
+        let (first, alone) = (batch.first().position(), batch.len() == 1);
         let suspect = before.suspect.filter(|suspect| suspect.position == first);
+        // What was in hand may be filtered out by now: then nobody here is to blame.
+        let died = before.died && before.in_hand.is_none_or(|end| first <= end);
         let mut work = Self {
             rules,
             queue: Queue::new(batch, end),
             suspect,
-            failures: before.failures,
+            failures: 0,
+            extended: false,
             looking: false,
             probe: None,
-            witnessed: None,
+            tried: BTreeSet::new(),
+            asked: 0,
+            asking: None,
+            exhausted: false,
+            witness: None,
+            halt: None,
         };
-        match (&work.suspect, before.died) {
+        match (&work.suspect, died) {
             (Some(_), _) => work.queue.single_out(),
             (None, true) => work.queue.halve(),
             (None, false) => {}
         }
-        work.after_restart(before.died, alone);
+        work.after_restart(died, alone, before.in_hand);
         work
     }
 
@@ -147,6 +169,7 @@ impl<'a> Work<'a> {
 
     /// Puts what was read next behind what is open.
     pub fn extend(&mut self, more: Option<Batch>, end: Position) {
+        self.extended |= more.is_some();
         self.queue.extend(more, end);
     }
 
@@ -154,6 +177,14 @@ impl<'a> Work<'a> {
     pub fn todo(&mut self) -> Todo {
         if self.queue.front().is_none() {
             return Todo::Nothing;
+        }
+        if let Some(reason) = self.halt.take() {
+            return Todo::Settle(Step::only(Next::Halt(reason)));
+        }
+        if let Some(error) = self.asking.take()
+            && let Some(todo) = self.ask(error)
+        {
+            return todo;
         }
         if self.looking {
             match self.convict_or_look() {
@@ -181,9 +212,9 @@ impl<'a> Work<'a> {
 
     /// What follows from the attempt at what [`Work::todo`] gave out last.
     pub fn after(&mut self, attempt: Attempt) -> Step {
-        match (self.suspect.as_ref().map(|it| it.stage), self.probe) {
-            (Some(Stage::Comparing), Some(probe)) => self.after_comparing(probe, attempt),
-            (Some(Stage::Probing(_)), Some(probe)) => self.after_probing(probe, attempt),
+        match (self.stage(), self.probe.take()) {
+            (Some(Stage::Comparing), Some(probe)) => self.after_comparing(&probe, attempt),
+            (Some(Stage::Probing(_)), Some(probe)) => self.after_probing(&probe, attempt),
             _ => self.after_front(attempt),
         }
     }
@@ -209,7 +240,7 @@ impl<'a> Work<'a> {
             Judged::Each(verdicts) => self.after_verdicts(&piece, verdicts),
             Judged::Failed(error) if piece.len() == 1 => {
                 self.queue.push(piece);
-                self.refused_alone(FAILED, error.chain(), error)
+                self.failed_alone(error)
             }
             Judged::Failed(error) => {
                 self.queue.push(piece);
@@ -250,12 +281,14 @@ impl<'a> Work<'a> {
         let mut open = Vec::new();
         let mut dead_letters = Vec::new();
         let mut first_open_refused = None;
-        let mut taken_after = false;
+        let mut taken_after = None;
         let mut up_to = None;
         for (event, verdict) in piece.iter().zip(verdicts) {
             let is_open = match verdict {
                 Verdict::Delivered => {
-                    taken_after = !open.is_empty();
+                    if !open.is_empty() {
+                        taken_after.get_or_insert(event.position());
+                    }
                     None
                 }
                 Verdict::Undeliverable(refusal) => {
@@ -269,7 +302,11 @@ impl<'a> Work<'a> {
                     });
                     None
                 }
-                Verdict::Refused(_) => Some(true),
+                Verdict::Refused(_) => {
+                    // It says little of whether the destination takes others.
+                    self.tried.insert(event.position());
+                    Some(true)
+                }
                 Verdict::Unconfirmed => Some(false),
             };
             match is_open {
@@ -293,7 +330,8 @@ impl<'a> Work<'a> {
             // The rest waits behind it, so that nothing overtakes it (OB-4).
             self.queue.single_out();
             let first = self.queue.first().map(Event::position);
-            self.witnessed = first.filter(|_| taken_after);
+            let witness = taken_after.and_then(|taken| apart(piece, taken));
+            self.witness = first.zip(witness);
         }
         self.suspect = None;
         Step {

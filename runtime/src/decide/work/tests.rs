@@ -104,12 +104,24 @@ impl World {
             Next::Go => {}
             Next::BackOff(_) => self.pauses += 1,
             Next::GiveUp(error) => panic!("nobody fenced us: {error:?}"),
+            Next::Halt(reason) => panic!("{reason}"),
         }
     }
 
     /// Works a batch off, for at most so many deliveries.
     fn work_off(&mut self, work: &mut Work<'_>, limit: usize) -> bool {
+        self.work_off_reading(work, limit, |_, _| false)
+    }
+
+    /// The same, reading `more` as the loop does: it returns whether there was any.
+    fn work_off_reading(
+        &mut self,
+        work: &mut Work<'_>,
+        limit: usize,
+        mut more: impl FnMut(&mut Self, &mut Work<'_>) -> bool,
+    ) -> bool {
         while self.deliveries.len() < limit {
+            while work.wants_more() && more(self, work) {}
             match work.todo() {
                 Todo::Deliver(task) => {
                     let attempt = self.attempt(&task.batch);
@@ -125,11 +137,37 @@ impl World {
     }
 }
 
+/// Reads one more event that is fine, of a key of its own.
+fn one_more(world: &mut World, work: &mut Work<'_>) -> bool {
+    world.fates.push(Fate::Fine);
+    let seq = world.fates.len();
+    let more = event(i64::try_from(seq).unwrap(), seq + 1_000);
+    work.extend(Batch::new(vec![more]), at(i64::try_from(seq).unwrap()));
+    true
+}
+
+/// What is delivered next, pauses left out.
+fn next_task(work: &mut Work<'_>) -> Task {
+    loop {
+        match work.todo() {
+            Todo::Deliver(task) => return task,
+            Todo::Settle(step) => {
+                assert!(matches!(step.next, Next::BackOff(_)), "{step:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn next_seq(work: &mut Work<'_>) -> i64 {
+    next_task(work).batch.first().position().seq
+}
+
 fn rules(connector: &dyn Connector) -> Rules<'_> {
     Rules {
         poison_attempts: ATTEMPTS,
         frozen: false,
-        max_bytes: 1_000,
+        probe_successors: true,
         connector,
     }
 }
@@ -192,7 +230,8 @@ fn an_event_that_is_refused_is_tried_alone_and_the_rest_waits() {
     assert_eq!(world.deliveries, expected);
     assert_eq!(world.cursor, at(1));
     world.work_off(&mut work, 7);
-    assert_eq!(world.deliveries[6], [3], "the neighbour is only tried now");
+    // Only now is another one tried: not the one that was refused as well.
+    assert_eq!(world.deliveries[6], [4]);
 }
 
 #[test]
@@ -215,18 +254,176 @@ fn a_neighbour_of_another_key_is_tried_and_then_the_suspect_once_more() {
     assert!(world.work_off(&mut work, 200));
     let after = &world.deliveries[before..];
     // The successor has the suspect's own key: the one after it is tried.
-    assert_eq!(after, [vec![3], vec![5], vec![3], vec![4]]);
+    assert_eq!(after, [vec![5], vec![3], vec![4]]);
     assert_eq!(world.dead[&3].code, "NO");
     assert_eq!(world.cursor, at(5));
 }
 
 #[test]
-fn one_that_was_taken_after_it_in_the_same_delivery_will_do_for_want_of_others() {
+fn one_that_was_taken_behind_it_in_the_same_delivery_is_sent_again_for_want_of_others() {
     let (mut world, connector) = (World::new(&[Fate::Refused, Fate::Fine]), never());
     let mut work = Work::new(rules(&connector), batch(&[1, 1]), at(2), Before::default());
     assert!(world.work_off(&mut work, 50));
-    assert_eq!(world.dead[&1].attempts, ATTEMPTS);
-    assert_eq!(world.deliveries.len(), 6);
+    assert_eq!(world.dead[&1].attempts, ATTEMPTS + 1);
+    let mut expected = vec![vec![1, 2]];
+    expected.extend(vec![vec![1]; 5]);
+    expected.extend([vec![2], vec![1]]);
+    assert_eq!(world.deliveries, expected);
+}
+
+#[test]
+fn bad_neighbours_are_passed_over_and_no_more_is_read_than_need_be() {
+    // Ten events of different keys that nobody takes, and then one that is fine.
+    let mut fates = vec![Fate::Refused; 10];
+    fates.push(Fate::Fine);
+    let keys: Vec<_> = (0..11).collect();
+    let (mut world, connector) = (World::new(&fates), never());
+    let mut work = Work::new(rules(&connector), batch(&keys), at(11), Before::default());
+    // The good one was taken in the first delivery, and serves as a witness for the first.
+    assert!(world.work_off_reading(&mut work, 2_000, one_more));
+    assert!(world.fates.len() <= 21, "one more event for each is enough");
+    assert_eq!(world.dead.len(), 10);
+}
+
+#[test]
+fn a_neighbour_that_can_never_be_sent_goes_at_once_and_the_next_one_is_asked() {
+    let connector = never();
+    let mut work = Work::new(
+        rules(&connector),
+        batch(&[1, 1, 2]),
+        at(3),
+        Before {
+            suspect: Some(Suspect {
+                position: at(1),
+                attempts: ATTEMPTS,
+                stage: Stage::Alone,
+                code: "NO".to_owned(),
+                error: "no".to_owned(),
+            }),
+            ..Before::default()
+        },
+    );
+    let refused = || Ok(Delivery::Each(vec![Verdict::Refused(refusal())]));
+    let never = || Ok(Delivery::Each(vec![Verdict::Undeliverable(refusal())]));
+    assert_eq!(next_seq(&mut work), 1);
+    work.after(refused());
+    assert_eq!(next_seq(&mut work), 3, "another key");
+    let step = work.after(never());
+    assert_eq!((step.dead_letters.len(), step.up_to), (1, None));
+    assert_eq!(next_seq(&mut work), 2, "only its own key is left");
+    let step = work.after(never());
+    assert_eq!((step.dead_letters.len(), step.up_to), (1, None));
+    assert_eq!(next_seq(&mut work), 1);
+}
+
+#[test]
+fn a_suspect_by_timeouts_is_never_compared_with_its_own_successor() {
+    let connector = never();
+    let mut work = Work::new(rules(&connector), batch(&[1, 1]), at(2), Before::default());
+    let late = || Err(SinkError::failed("late").with_source(crate::decide::TimedOut));
+    for _ in 0..30 {
+        assert_eq!(next_seq(&mut work), 1);
+        work.after(late());
+    }
+}
+
+#[test]
+fn one_death_in_the_last_attempt_convicts_only_what_has_killed_before() {
+    let connector = never();
+    let before = |code: &str| Before {
+        suspect: Some(Suspect {
+            position: at(1),
+            attempts: ATTEMPTS,
+            stage: Stage::Confirming,
+            code: code.to_owned(),
+            error: "no".to_owned(),
+        }),
+        died: true,
+        in_hand: Some(at(1)),
+    };
+    let mut work = Work::new(rules(&connector), batch(&[1, 2]), at(2), before("NO"));
+    let Todo::Deliver(task) = work.todo() else {
+        panic!("a neighbour")
+    };
+    assert_eq!(task.batch.first().position(), at(2));
+    let mut work = Work::new(rules(&connector), batch(&[1, 2]), at(2), before("CRASHED"));
+    assert!(matches!(work.todo(), Todo::Settle(step) if step.dead_letters.len() == 1));
+}
+
+#[test]
+fn a_neighbour_that_kills_is_not_asked_again() {
+    let connector = never();
+    let mut work = Work::new(
+        rules(&connector),
+        batch(&[1, 2, 3]),
+        at(3),
+        Before {
+            suspect: Some(Suspect {
+                position: at(1),
+                attempts: ATTEMPTS,
+                stage: Stage::Comparing,
+                code: "NO".to_owned(),
+                error: "no".to_owned(),
+            }),
+            died: true,
+            in_hand: Some(at(2)),
+        },
+    );
+    let Todo::Deliver(task) = work.todo() else {
+        panic!("another neighbour")
+    };
+    assert_eq!(task.batch.first().position(), at(3));
+}
+
+#[test]
+fn a_successor_that_kills_again_and_again_needs_a_person() {
+    let connector = never();
+    let mut suspect = Some(Suspect {
+        position: at(1),
+        attempts: ATTEMPTS,
+        stage: Stage::Probing(at(2)),
+        code: "NO".to_owned(),
+        error: "no".to_owned(),
+    });
+    for death in 1.. {
+        let before = Before {
+            suspect: suspect.clone(),
+            died: true,
+            in_hand: Some(at(2)),
+        };
+        let mut work = Work::new(rules(&connector), batch(&[1, 1]), at(2), before);
+        suspect = work.suspect();
+        match work.todo() {
+            Todo::Deliver(task) => assert_eq!(task.batch.first().position(), at(2)),
+            Todo::Settle(step) => {
+                assert!(matches!(step.next, Next::Halt(_)));
+                assert_eq!(death, ATTEMPTS);
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_kills_is_not_tried_again_in_an_outage() {
+    let connector = never();
+    let before = Before {
+        suspect: Some(Suspect {
+            position: at(1),
+            attempts: ATTEMPTS,
+            stage: Stage::Alone,
+            code: "CRASHED".to_owned(),
+            error: "it died".to_owned(),
+        }),
+        ..Before::default()
+    };
+    let mut work = Work::new(rules(&connector), batch(&[1, 2]), at(2), before);
+    for _ in 0..20 {
+        assert_eq!(next_seq(&mut work), 2);
+        let step = work.after(Err(SinkError::unavailable("connect")));
+        assert!(matches!(step.next, Next::BackOff(_)));
+    }
 }
 
 #[test]
@@ -235,12 +432,13 @@ fn an_outage_that_ends_at_the_neighbour_blames_nobody() {
     let mut work = Work::new(rules(&connector), batch(&[1, 2]), at(2), Before::default());
     let refused = || Ok(Delivery::Each(vec![Verdict::Refused(refusal())]));
     let both = vec![Verdict::Refused(refusal()); 2];
-    let mut next = |answer: Attempt| match work.todo() {
-        Todo::Deliver(task) => (task.batch.first().position().seq, work.after(answer)),
-        other => panic!("{other:?}"),
+    let mut next = |answer: Attempt| {
+        let seq = next_seq(&mut work);
+        (seq, work.after(answer))
     };
     next(Ok(Delivery::Each(both)));
-    for _ in 0..ATTEMPTS {
+    // The other one was refused as well: it is asked when nobody else is left.
+    for _ in 0..=ATTEMPTS {
         assert_eq!(next(refused()).0, 1);
     }
     assert_eq!(next(Ok(Delivery::All)).0, 2, "the outage is over");
@@ -335,9 +533,9 @@ fn an_event_that_kills_the_process_is_found_by_its_deaths() {
     // Its range was halved down to itself; each process dies in the delivery.
     loop {
         let before = Before {
-            failures: 0,
             suspect: suspect.clone(),
             died: deaths > 0,
+            in_hand: Some(at(1)),
         };
         let mut work = Work::new(rules(&connector), batch(&[1]), at(1), before);
         suspect = work.suspect();
@@ -389,7 +587,7 @@ fn a_range_in_which_the_process_died_is_halved() {
         ..Before::default()
     };
     for (events, half) in [(&[1, 2, 3, 4][..], 2), (&[1, 2], 1)] {
-        let (batch, end) = (batch(events), at(*events.last().unwrap()));
+        let (batch, end) = (batch(events), at(99));
         let mut work = Work::new(rules(&connector), batch, end, before.clone());
         let Todo::Deliver(task) = work.todo() else {
             panic!("a half")
@@ -443,22 +641,14 @@ proptest! {
         fates.push(Fate::Fine);
         keys.push(99);
         let (mut world, connector) = (World::new(&fates), never());
-        let end = at(1_000);
-        let mut work = Work::new(rules(&connector), batch(&keys), end, Before::default());
-        let mut limit = 0;
-        while !world.work_off(&mut work, limit) {
-            limit += 1_000;
-            prop_assert!(limit < 20_000, "it comes to an end: {:?}", world.deliveries.last());
-            // Once the good neighbour was used, others follow.
-            let seq = i64::try_from(world.fates.len()).unwrap() + 1;
-            world.fates.push(Fate::Fine);
-            work.extend(Some(Batch::new(vec![event(seq, 99)]).unwrap()), end);
-        }
+        let last = at(i64::try_from(fates.len()).unwrap());
+        let mut work = Work::new(rules(&connector), batch(&keys), last, Before::default());
+        prop_assert!(world.work_off_reading(&mut work, 20_000, one_more), "it comes to an end");
         for (seq, fate) in (1..).zip(&fates) {
             prop_assert_eq!(world.dead.contains_key(&seq), *fate != Fate::Fine, "{}", seq);
             prop_assert_eq!(world.delivered.contains(&seq), *fate == Fate::Fine);
         }
-        prop_assert_eq!(world.cursor, end);
+        prop_assert_eq!(world.cursor, at(i64::try_from(world.fates.len()).unwrap()));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! alone, refused `attempts` times in a row
 //!   ├─ an event of another key goes through ── one last attempt ─┬─ refused: dead letter
 //!   │                                                            └─ taken: it was an outage
-//!   ├─ none there, but one after it was taken when it was first refused: dead letter
+//!   ├─ none of several does: an outage, or more poison: others in the next round
 //!   ├─ only its own key follows: the successor, written down first
 //!   │     ├─ goes through: dead letter, never sent again
 //!   │     ├─ refused or failed: an outage
@@ -15,86 +15,115 @@
 //! ```
 //!
 //! The last attempt is what tells a poison event from an outage that ended just then.
-//! The suspect's own successor can't have one after it: the suspect would follow it
-//! (OB-4).
+//! After the suspect's own successor there can be none: the suspect would follow it
+//! (OB-4). An event behind the suspect that was taken in the very delivery in which the
+//! suspect was refused may be sent once more for comparison, if no other is there.
 
 use outbox::{DeadLetter, Position, Stage, Suspect};
 use outbox_sinks::{Batch, SinkError, Verdict};
 
-use super::super::judge::{Attempt, Judged, judge};
+use super::super::judge::{Attempt, Judged, judge, timed_out};
 use super::{Next, Step, Task, Todo, Work};
 
-/// The code of a dead letter during whose delivery the process died.
+/// The code of a dead letter whose sink could not say why.
+const FAILED: &str = "FAILED";
+/// The code of one whose deliveries never ended in time.
+const TIMED_OUT: &str = "TIMED_OUT";
+/// The code of one during whose delivery the process died.
 const CRASHED: &str = "CRASHED";
+
+/// How many neighbours are asked in one round.
+const MAX_ASKED: u32 = 8;
+/// While less than this is open, more may be read to find a neighbour, in bytes.
+const MAX_OPEN: usize = 1024 * 1024;
 
 impl Work<'_> {
     /// A death counts as a refusal of the one event that was in hand. Without a death
     /// the suspect is tried once more before anything else, except after a probe: the
     /// suspect could follow its successor.
-    /// `alone`: whether the batch was that one event, before it was cut.
-    pub(super) fn after_restart(&mut self, died: bool, alone: bool) {
-        match self.suspect.as_mut() {
-            Some(suspect) if died => match suspect.stage {
-                Stage::Alone | Stage::Confirming => self.crashed(),
+    pub(super) fn after_restart(&mut self, died: bool, alone: bool, in_hand: Option<Position>) {
+        match (self.stage(), died) {
+            (Some(Stage::Confirming), true) if self.has_crashed() => self.looking = true,
+            (Some(Stage::Alone | Stage::Confirming), true) => self.crashed(),
+            (Some(Stage::Comparing), true) => {
                 // Another neighbour next time: this one may be what kills.
-                Stage::Comparing => {
-                    suspect.attempts = suspect.attempts.saturating_add(1);
-                    suspect.stage = Stage::Alone;
-                    self.looking = true;
+                self.tried.extend(in_hand);
+                self.set_stage(Stage::Alone);
+                self.looking = true;
+            }
+            (Some(Stage::Probing(_)), true) => self.died_probing(),
+            (Some(Stage::Comparing | Stage::Confirming), false) => self.set_stage(Stage::Alone),
+            (Some(Stage::Alone | Stage::Probing(_)), false) => {}
+            (None, died) => {
+                if died && alone {
+                    self.crashed();
                 }
-                Stage::Probing(_) => {}
-            },
-            Some(suspect) => match suspect.stage {
-                Stage::Alone | Stage::Probing(_) => {}
-                Stage::Comparing | Stage::Confirming => suspect.stage = Stage::Alone,
-            },
-            None if died && alone => self.crashed(),
-            None => {}
+            }
         }
-        // What is known to kill is not tried again before another event went through.
-        if self.stage() == Some(Stage::Alone) && self.used_up() {
-            self.looking |= self.suspect.as_ref().is_some_and(|it| it.code == CRASHED);
-        }
+        self.spare_what_kills();
     }
 
     fn crashed(&mut self) {
         let error = "the process died while this event alone was being delivered";
         self.blame(CRASHED, error.to_owned());
-        self.looking = self.used_up();
+        self.set_stage(Stage::Alone);
+    }
+
+    fn died_probing(&mut self) {
+        let limit = self.rules.poison_attempts.max(1).saturating_mul(2);
+        let Some(suspect) = &mut self.suspect else {
+            return;
+        };
+        suspect.attempts = suspect.attempts.saturating_add(1);
+        if suspect.attempts >= limit {
+            self.halt = Some(format!(
+                "the process dies whenever the event after {} is delivered, and that one was \
+                 refused: nothing can tell which of them is to blame",
+                suspect.position
+            ));
+        }
+    }
+
+    /// What is known to kill is not tried again before another event went through.
+    fn spare_what_kills(&mut self) {
+        if self.stage() == Some(Stage::Alone) && self.has_crashed() && self.used_up() {
+            self.looking = true;
+        }
     }
 
     /// Whether more should be read, as far as it is there already: the suspect's
-    /// attempts are about to be used up, and every other key that follows had its turn.
+    /// attempts are about to be used up, and nothing is left to compare it with.
     #[must_use]
     pub fn wants_more(&self) -> bool {
-        let lacking = |suspect: &Suspect| match suspect.stage {
-            Stage::Alone => {
-                let refused_again = suspect.attempts.saturating_add(1);
-                let round = refused_again.checked_sub(self.rules.poison_attempts);
-                round.is_some_and(|round| self.neighbours().len() <= turns(round))
+        let lacking = match (self.stage(), &self.suspect) {
+            (Some(Stage::Alone), Some(suspect)) => {
+                let soon = suspect.attempts.saturating_add(1) >= self.rules.poison_attempts;
+                soon && self.untried().is_empty()
             }
-            Stage::Probing(_) => self.queue.successor().is_none(),
-            Stage::Comparing | Stage::Confirming => false,
+            (Some(Stage::Probing(probe)), _) => self.queue.probe(probe).is_none(),
+            _ => false,
         };
-        let has_room = || self.queue.bytes_behind() < self.rules.max_bytes;
-        self.suspect.as_ref().is_some_and(lacking) && has_room()
+        lacking && self.queue.payload_bytes() < MAX_OPEN
     }
 
     /// After deaths: the suspect is not tried again before another event went through,
     /// and not at all if it had been its last attempt.
     pub(super) fn convict_or_look(&mut self) -> Option<Todo> {
-        let suspect = self.suspect.as_ref()?;
-        if suspect.stage == Stage::Confirming {
+        if self.stage() == Some(Stage::Confirming) {
             return Some(Todo::Settle(self.convict()));
         }
-        if !self.look_for_neighbour() {
-            return Some(Todo::AwaitNeighbour);
+        // If all were asked in vain, they are asked again.
+        for _ in 0..2 {
+            self.begin_round();
+            if self.suspect.is_none() || self.ask_next() {
+                return None;
+            }
         }
-        None
+        Some(Todo::AwaitNeighbour)
     }
 
     pub(super) fn comparing(&mut self) -> Todo {
-        match self.probe.and_then(|probe| self.queue.probe(probe)) {
+        match self.probe.clone() {
             Some(batch) => Todo::Deliver(Task { batch, mark: false }),
             None => {
                 self.set_stage(Stage::Alone);
@@ -104,18 +133,22 @@ impl Work<'_> {
     }
 
     pub(super) fn probing(&mut self, probe: Position) -> Todo {
-        match self.queue.probe(probe) {
-            Some(batch) => {
-                self.probe = Some(probe);
-                Todo::Deliver(Task { batch, mark: true })
-            }
-            None if self.queue.successor().is_none() => Todo::AwaitNeighbour,
+        self.probe = self.queue.probe(probe);
+        match self.probe.clone() {
+            Some(batch) => Todo::Deliver(Task { batch, mark: true }),
+            None if !self.extended => Todo::AwaitNeighbour,
             // It is not there any more: somebody has changed the filter.
             None => {
                 self.set_stage(Stage::Alone);
                 self.front(false)
             }
         }
+    }
+
+    /// The first event failed when it was tried alone, and the sink can't say why.
+    pub(super) fn failed_alone(&mut self, error: SinkError) -> Step {
+        let code = if timed_out(&error) { TIMED_OUT } else { FAILED };
+        self.refused_alone(code, error.chain(), error)
     }
 
     /// The first event was refused when it was tried alone.
@@ -126,46 +159,67 @@ impl Work<'_> {
             return self.convict();
         }
         self.set_stage(Stage::Alone);
-        if self.used_up() {
-            if self.neighbours().is_empty() && self.is_witnessed() {
-                return self.convict();
-            }
-            if self.look_for_neighbour() {
+        if !self.used_up() {
+            return Step::only(Next::BackOff(error));
+        }
+        self.begin_round();
+        self.ask_or_back_off(error)
+    }
+
+    /// Has the next neighbour asked, after more was read if need be; or the loop backs off
+    /// because of `error`.
+    fn ask_or_back_off(&mut self, error: SinkError) -> Step {
+        if self.asked >= MAX_ASKED {
+            return Step::only(Next::BackOff(error));
+        }
+        self.asking = Some(error);
+        Step::only(Next::Go)
+    }
+
+    /// Asks the next neighbour, or backs off if nobody is left.
+    pub(super) fn ask(&mut self, error: SinkError) -> Option<Todo> {
+        if self.ask_next() {
+            return None;
+        }
+        self.spare_what_kills();
+        Some(Todo::Settle(Step::only(Next::BackOff(error))))
+    }
+
+    pub(super) fn after_comparing(&mut self, probe: &Batch, attempt: Attempt) -> Step {
+        self.set_stage(Stage::Alone);
+        let event = probe.first();
+        self.tried.insert(event.position());
+        let step = match taken(probe, attempt) {
+            Ok(()) => {
+                self.took(event.position());
+                self.set_stage(Stage::Confirming);
                 return Step::only(Next::Go);
             }
-        }
-        Step::only(Next::BackOff(error))
-    }
-
-    pub(super) fn after_comparing(&mut self, probe: Position, attempt: Attempt) -> Step {
-        self.probe = None;
-        self.set_stage(Stage::Alone);
-        let Some(batch) = self.queue.probe(probe) else {
-            return Step::only(Next::Go);
-        };
-        match taken(&batch, attempt) {
-            Ok(()) => {
-                self.took(probe);
-                self.set_stage(Stage::Confirming);
-                Step::only(Next::Go)
-            }
-            Err(Not::Taken(error) | Not::Known(error)) => Step::only(Next::BackOff(error)),
+            Err(Not::Ever(dead_letter)) => self.bury(*dead_letter),
+            Err(Not::Taken(error)) => self.ask_or_back_off(error),
+            Err(Not::Known(error)) => Step::only(Next::BackOff(error)),
             Err(Not::Ours(error)) => Step::only(Next::GiveUp(error)),
+        };
+        if self.asking.is_none() {
+            self.spare_what_kills();
         }
+        step
     }
 
-    pub(super) fn after_probing(&mut self, probe: Position, attempt: Attempt) -> Step {
-        self.probe = None;
-        let Some(batch) = self.queue.probe(probe) else {
-            return Step::only(Next::Go);
-        };
-        match taken(&batch, attempt) {
+    pub(super) fn after_probing(&mut self, probe: &Batch, attempt: Attempt) -> Step {
+        let event = probe.first();
+        match taken(probe, attempt) {
             Ok(()) => {
-                self.took(probe);
+                self.took(event.position());
                 self.convict()
+            }
+            Err(Not::Ever(dead_letter)) => {
+                self.set_stage(Stage::Alone);
+                self.bury(*dead_letter)
             }
             Err(Not::Taken(error)) => {
                 self.set_stage(Stage::Alone);
+                self.spare_what_kills();
                 Step::only(Next::BackOff(error))
             }
             Err(Not::Known(error)) => Step::only(Next::BackOff(error)),
@@ -178,6 +232,24 @@ impl Work<'_> {
     fn took(&mut self, probe: Position) {
         if !self.rules.frozen {
             self.queue.remove(probe);
+        }
+    }
+
+    /// An event ahead of its turn can never be sent: it goes at once, and another one is
+    /// asked. Within a frozen range it goes when its turn comes.
+    fn bury(&mut self, dead_letter: DeadLetter) -> Step {
+        let position = dead_letter.event.position();
+        self.tried.insert(position);
+        let dead_letters = if self.rules.frozen {
+            Vec::new()
+        } else {
+            self.queue.remove(position);
+            vec![dead_letter]
+        };
+        let what = "the event it was compared with can never be sent";
+        Step {
+            dead_letters,
+            ..self.ask_or_back_off(SinkError::failed(what))
         }
     }
 
@@ -196,13 +268,15 @@ impl Work<'_> {
         self.settled(&piece, vec![dead_letter])
     }
 
-    /// Nothing is known against the suspect any more.
+    /// Nothing is known against the suspect any more, except what no outage does.
     pub(super) fn acquit(&mut self) {
-        if self
-            .stage()
-            .is_some_and(|stage| !matches!(stage, Stage::Probing(_)))
-        {
-            self.suspect = None;
+        match self.stage() {
+            Some(Stage::Probing(_)) | None => {}
+            Some(Stage::Alone | Stage::Comparing | Stage::Confirming) if self.has_crashed() => {
+                self.set_stage(Stage::Alone);
+                self.spare_what_kills();
+            }
+            Some(Stage::Alone | Stage::Comparing | Stage::Confirming) => self.suspect = None,
         }
     }
 
@@ -227,39 +301,69 @@ impl Work<'_> {
         attempts >= self.rules.poison_attempts.max(1)
     }
 
-    /// Chooses whom to compare the suspect with, if there is anybody.
-    fn look_for_neighbour(&mut self) -> bool {
-        let others = self.neighbours();
-        let attempts = self.suspect.as_ref().map_or(0, |it| it.attempts);
-        let round = attempts.saturating_sub(self.rules.poison_attempts);
-        let turn = turns(round) % others.len().max(1);
-        if let Some(other) = others.get(turn) {
-            self.probe = Some(*other);
+    fn has_crashed(&self) -> bool {
+        self.suspect.as_ref().is_some_and(|it| it.code == CRASHED)
+    }
+
+    /// Begins a round of comparisons.
+    fn begin_round(&mut self) {
+        self.asked = 0;
+        if self.exhausted && self.untried().is_empty() {
+            // All of them were tried: the outage may be over.
+            self.tried.clear();
+        }
+        self.exhausted = false;
+    }
+
+    /// Chooses whom to compare the suspect with next, if anybody is left.
+    fn ask_next(&mut self) -> bool {
+        self.asked = self.asked.saturating_add(1);
+        if let Some(other) = self.untried().first() {
+            self.probe = self.queue.probe(*other);
             self.set_stage(Stage::Comparing);
-        } else if let Some(successor) = self.queue.successor() {
-            self.probe = Some(successor);
+        } else if let Some(witness) = self.witness() {
+            self.probe = Some(witness);
+            self.set_stage(Stage::Comparing);
+        } else if let Some(successor) = self.successor() {
             self.set_stage(Stage::Probing(successor));
         } else {
+            self.exhausted = true;
             return false;
         }
         true
     }
 
-    /// Whether the destination took another event at the time it refused this one.
-    fn is_witnessed(&self) -> bool {
-        let suspect = self.suspect.as_ref().map(|suspect| suspect.position);
-        suspect.is_some() && suspect == self.witnessed
+    /// The events of other keys that were not asked yet.
+    fn untried(&self) -> Vec<Position> {
+        self.neighbours(|event| !self.tried.contains(&event))
     }
 
-    fn neighbours(&self) -> Vec<Position> {
-        self.queue.neighbours(|event| self.rules.key(event))
+    /// An event after the suspect that was taken when the suspect was first refused.
+    fn witness(&self) -> Option<Batch> {
+        let suspect = self.suspect.as_ref()?.position;
+        let (of, witness) = self.witness.as_ref()?;
+        let untried = !self.tried.contains(&witness.first().position());
+        (*of == suspect && untried).then(|| witness.clone())
+    }
+
+    /// The event right after the suspect, if it has the suspect's own key and no other
+    /// key follows. Not after timeouts: they may be an outage that ends in the probe.
+    fn successor(&self) -> Option<Position> {
+        let suspect = self.suspect.as_ref()?;
+        let may = self.rules.probe_successors && suspect.code != TIMED_OUT;
+        let alone = self.neighbours(|_| true).is_empty();
+        (may && alone).then(|| self.queue.successor())?
+    }
+
+    fn neighbours(&self, wanted: impl Fn(Position) -> bool) -> Vec<Position> {
+        self.queue.neighbours(|event| self.rules.key(event), wanted)
     }
 
     pub(super) fn stage(&self) -> Option<Stage> {
         self.suspect.as_ref().map(|suspect| suspect.stage)
     }
 
-    fn set_stage(&mut self, stage: Stage) {
+    pub(super) fn set_stage(&mut self, stage: Stage) {
         if let Some(suspect) = &mut self.suspect {
             suspect.stage = stage;
         }
@@ -268,6 +372,8 @@ impl Work<'_> {
 
 /// Why an event ahead of its turn did not go through.
 enum Not {
+    /// It can never be sent.
+    Ever(Box<DeadLetter>),
     /// The destination did not take it.
     Taken(SinkError),
     /// Whether it did is not known.
@@ -276,17 +382,19 @@ enum Not {
     Ours(SinkError),
 }
 
-fn turns(round: u32) -> usize {
-    usize::try_from(round).unwrap_or(usize::MAX)
-}
-
 /// Whether the destination took a batch of one.
 fn taken(batch: &Batch, attempt: Attempt) -> Result<(), Not> {
     match judge(batch, attempt, true) {
         Judged::All => Ok(()),
         Judged::Each(verdicts) => match verdicts.first() {
             Some(Verdict::Delivered) => Ok(()),
-            Some(Verdict::Undeliverable(refusal) | Verdict::Refused(refusal)) => {
+            Some(Verdict::Undeliverable(refusal)) => Err(Not::Ever(Box::new(DeadLetter {
+                event: batch.first().clone(),
+                code: refusal.code().to_owned(),
+                error: refusal.reason().to_owned(),
+                attempts: 1,
+            }))),
+            Some(Verdict::Refused(refusal)) => {
                 let what = format!("its neighbour was refused as well: {refusal}");
                 Err(Not::Taken(SinkError::failed(what)))
             }
@@ -295,6 +403,7 @@ fn taken(batch: &Batch, attempt: Attempt) -> Result<(), Not> {
                 Err(Not::Known(SinkError::unavailable(what)))
             }
         },
+        Judged::Failed(error) if timed_out(&error) => Err(Not::Known(error)),
         Judged::Failed(error) => Err(Not::Taken(error)),
         Judged::Out(error) => Err(Not::Known(error)),
         Judged::Fenced(error) => Err(Not::Ours(error)),

@@ -52,6 +52,11 @@ const TABLE: &[(&str, &[Failure], &str)] = &[
         "misconfigured",
     ),
     (
+        "server whose greeting has no `max_payload`",
+        &[Failure::NoPayload],
+        "misconfigured",
+    ),
+    (
         "connection lost",
         &[
             Failure::Publish(P::BrokenPipe),
@@ -153,17 +158,31 @@ const TABLE: &[(&str, &[Failure], &str)] = &[
     (
         "message over the stream's `max_msg_size` (10054)",
         &[jetstream(400, ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)],
-        "undeliverable",
+        "undeliverable or refused",
+    ),
+    (
+        "headers over JetStream's 64 KiB (10097)",
+        &[jetstream(400, ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM)],
+        "refused",
+    ),
+    (
+        "repetition while the first copy is being stored (10158)",
+        &[jetstream(409, ErrorCode::STREAM_DUPLICATE_MESSAGE_CONFLICT)],
+        "unavailable",
     ),
     (
         "any other answer 4xx",
-        &[jetstream(400, ErrorCode(1))],
-        "refused",
+        &[
+            jetstream(400, ErrorCode(1)),
+            jetstream(400, ErrorCode::MESSAGE_TTL_DISABLED),
+            jetstream(404, ErrorCode(1)),
+        ],
+        "misconfigured",
     ),
     (
         "an answer that is not JetStream's",
         &[Failure::Garbled],
-        "failed",
+        "misconfigured",
     ),
     (
         "wrong last sequence, window overrun",
@@ -183,6 +202,7 @@ fn the_guide_has_the_same_table() {
             let (class, advice) = classify(failure);
             let class = match class {
                 Class::Undeliverable => "undeliverable",
+                Class::TooLarge => "undeliverable or refused",
                 Class::Refused => "refused",
                 Class::Batch(kind) => kind.as_str(),
             };

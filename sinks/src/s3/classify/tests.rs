@@ -16,6 +16,19 @@ const TABLE: &[(u16, &str, Option<ErrorKind>, &str)] = &[
     (400, "BadDigest", Some(ErrorKind::Unavailable), ""),
     (400, "IncompleteBody", Some(ErrorKind::Unavailable), ""),
     (507, "XMinioStorageFull", Some(ErrorKind::Unavailable), ""),
+    (403, "QuotaExceeded", Some(ErrorKind::Unavailable), ""),
+    (
+        400,
+        "XMinioAdminBucketQuotaExceeded",
+        Some(ErrorKind::Unavailable),
+        "",
+    ),
+    (
+        400,
+        "KMS.ThrottlingException",
+        Some(ErrorKind::Unavailable),
+        "",
+    ),
     (
         409,
         "ConditionalRequestConflict",
@@ -128,8 +141,20 @@ const TABLE: &[(u16, &str, Option<ErrorKind>, &str)] = &[
         Some(ErrorKind::Misconfigured),
         "what answers there",
     ),
+    (
+        407,
+        "",
+        Some(ErrorKind::Misconfigured),
+        "what answers there",
+    ),
+    (
+        400,
+        "EntityTooLarge",
+        Some(ErrorKind::Failed),
+        "lower `max_bytes`",
+    ),
+    (413, "", Some(ErrorKind::Failed), "lower `max_bytes`"),
     (400, "InvalidRequest", Some(ErrorKind::Failed), ""),
-    (400, "EntityTooLarge", Some(ErrorKind::Failed), ""),
     (400, "", Some(ErrorKind::Failed), ""),
     (412, "PreconditionFailed", None, ""),
     (412, "", None, ""),
@@ -209,15 +234,12 @@ fn the_guide_shows_the_same_table() {
         };
         let kind = match meaning {
             Meaning::Unavailable => "unavailable",
-            Meaning::Failed => "failed",
+            Meaning::Failed | Meaning::TooLarge => "failed",
             Meaning::Misconfigured(_) => "misconfigured",
             Meaning::Exists => "delivered",
         };
         // These two names say nothing without their status.
-        if !matches!(
-            *said,
-            "NoSuchKey" | "PreconditionFailed" | "MethodNotAllowed"
-        ) {
+        if !matches!(*said, "PreconditionFailed" | "MethodNotAllowed") {
             assert_eq!(kind, *shown, "{said}");
         }
     }

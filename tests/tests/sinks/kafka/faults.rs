@@ -118,3 +118,32 @@ async fn a_topic_that_may_not_be_written_is_a_misconfiguration() {
         Delivery::All
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_broker_says_of_itself_speaks_against_no_event() {
+    let cluster = MockCluster::new(1).expect("a mock cluster starts");
+    cluster
+        .create_topic("events", 1, 1)
+        .expect("it takes a topic");
+    let brokers = cluster.bootstrap_servers();
+    for (answer, kind) in [
+        (
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN,
+            ErrorKind::Unavailable,
+        ),
+        (
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP,
+            ErrorKind::Misconfigured,
+        ),
+    ] {
+        let mut sink = open(&brokers, ONE_REQUEST, Duration::from_secs(10)).await;
+        cluster.request_errors(RDKafkaApiKey::Produce, &[answer]);
+        let alone = batch(vec![event(0, "node/0", 10)]);
+        let error = sink.deliver(&alone).await.expect_err("it is not taken");
+        assert_eq!(error.kind(), kind, "{error:?}");
+        assert_eq!(
+            sink.deliver(&alone).await.expect("taken at last"),
+            Delivery::All
+        );
+    }
+}

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use outbox_sinks::{Delivery, Event, Sink, Verdict};
-use outbox_tests::servers::shared;
+use outbox_tests::servers::{KafkaMessage, shared};
 use tokio::time::Instant;
 
 use super::{PATIENT, assert_order, batch, by_key, event, open, topic_name};
@@ -110,5 +110,52 @@ async fn nothing_overtakes_the_first_request_of_a_new_producer_if_it_is_refused(
         assert!(!verdicts.contains(&Verdict::Delivered));
         let written = kafka.messages(&topic).await.len();
         assert_eq!(written, 0, "a successor was written in attempt {attempt}");
+    }
+}
+
+/// A producer that has delivered something is not known to every partition: least of all one that
+/// was asked for a single event, as in a trial or for a replay.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_overtakes_the_first_request_to_a_partition_that_is_new_to_a_running_producer() {
+    let kafka = shared::kafka().await;
+    let topic = topic_name("partition");
+    kafka
+        .create_topic_with(&topic, 7, &[("max.message.bytes", "20000")])
+        .await;
+    let settings = format!(
+        "topic = \"{topic}\"\ncompression = \"none\"\nlibrdkafka = {{ \"batch.num.messages\" = 1 }}"
+    );
+    for attempt in 0..10 {
+        let mut sink = open(&kafka.bootstrap(), &settings, PATIENT).await;
+        let ahead = batch(vec![event(99, "node/6", 10)]);
+        let ahead = if attempt % 2 == 0 {
+            ahead
+        } else {
+            ahead.apart()
+        };
+        assert_eq!(
+            sink.deliver(&ahead).await.expect("it arrives"),
+            Delivery::All
+        );
+        let padding = |seq| if seq == 0 { 30_000 } else { 100 };
+        let events = (0..30)
+            .map(|seq| event(seq, "node/7", padding(seq)))
+            .collect();
+        let delivery = sink.deliver(&batch(events)).await.expect("a verdict");
+        let Delivery::Each(verdicts) = delivery else {
+            panic!("one is too large for the broker")
+        };
+        assert!(matches!(&verdicts[0], Verdict::Refused(refusal) if refusal.code() == "TOO_LARGE"));
+        assert!(!verdicts.contains(&Verdict::Delivered));
+        let messages = kafka.messages(&topic).await;
+        let partition = |key: &[u8]| {
+            let of_key = |m: &&KafkaMessage| m.key.as_deref() == Some(key);
+            messages.iter().find(of_key).map(|m| m.partition)
+        };
+        assert_eq!(
+            partition(b"node/7"),
+            None,
+            "a successor was written in attempt {attempt}"
+        );
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 use outbox_sinks::{Delivery, ErrorKind};
 use outbox_tests::servers::{Nats, shared};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::{batch, connector, event, open, stream};
 
@@ -28,6 +31,43 @@ async fn a_wrong_password_or_token_is_misconfigured_and_not_shown() {
         "stream": "E", "create_stream": { "subjects": ["events.>"] },
     });
     connector(&server.url(), right).probe().await.unwrap();
+}
+
+/// A server that answers every ping, and greets with these words.
+async fn greeting(info: &'static str) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("nats://{}", listener.local_addr().unwrap());
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut lines = BufStream::new(stream);
+            let greeting = format!("INFO {info}\r\n");
+            lines.write_all(greeting.as_bytes()).await.unwrap();
+            lines.flush().await.unwrap();
+            let mut line = String::new();
+            while lines
+                .read_line(&mut line)
+                .await
+                .is_ok_and(|bytes| bytes > 0)
+            {
+                if line.starts_with("PING") {
+                    lines.write_all(b"PONG\r\n").await.unwrap();
+                    lines.flush().await.unwrap();
+                }
+                line.clear();
+            }
+        }
+    });
+    (url, server)
+}
+
+/// Else every event were larger than what the server takes, and would be given up at once.
+#[tokio::test]
+async fn a_server_that_does_not_say_what_it_takes_is_misconfigured() {
+    let (url, _server) = greeting(r#"{"server_id":"x","version":"2.10.0","headers":true}"#).await;
+    let error = connector(&url, json!({})).probe().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+    assert!(error.advice().unwrap().contains("max_payload"), "{error:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use async_nats::jetstream::stream::DiscardPolicy;
-use outbox_sinks::{Delivery, ErrorKind, Verdict};
+use outbox_sinks::{Delivery, ErrorKind, Event, Position, Verdict};
 use outbox_tests::servers::{Nats, shared};
 use serde_json::json;
 
@@ -51,6 +51,37 @@ async fn what_is_too_large_is_undeliverable_with_size_and_limit_and_the_rest_flo
         .await
         .unwrap();
     assert_eq!(delivery, Delivery::All);
+}
+
+/// To the byte: what is one byte smaller is stored, also by the server's own reckoning.
+#[tokio::test]
+async fn headers_over_64_kib_are_undeliverable_and_the_rest_flows() {
+    let server = shared::nats().await;
+    let jetstream = server.jetstream().await;
+    stream(&jetstream, "HEADERS", |_| {}).await;
+    let settings = json!({ "subject": "HEADERS.{type}", "format": "cloudevents" });
+    let mut sink = open(&*connector(&server.url(), settings)).await.unwrap();
+    // Besides the id: the line's end, `Nats-Msg-Id: `, and the content type.
+    let lengths = 65_400..65_535;
+    let events = lengths.clone().zip(0..).map(|(length, seq)| {
+        let id = "x".repeat(length - 6) + &format!("{seq:06}");
+        let payload = json!({ "id": id, "type": "node.up", "subject": "same" });
+        Event::new(Position::new(1, seq), "node.up", payload.to_string())
+    });
+    let codes = codes(sink.deliver(&batch(events.collect())).await.unwrap());
+    let delivered = codes.iter().take_while(|code| *code == "delivered").count();
+    assert!((1..lengths.len() - 1).contains(&delivered), "{delivered}");
+    assert!(codes[delivered..].iter().all(|code| code == "TOO_LARGE"));
+    let messages = stored(&jetstream, "HEADERS").await;
+    assert_eq!(messages.len(), delivered);
+    let largest = messages.last().unwrap().headers.iter();
+    let lines = largest.flat_map(|(name, values)| {
+        let name: &str = name.as_ref();
+        values
+            .iter()
+            .map(move |value| name.len() + value.as_str().len() + 4)
+    });
+    assert_eq!(lines.sum::<usize>() + "NATS/1.0\r\n\r\n".len(), 65_535);
 }
 
 /// E19.

@@ -4,6 +4,7 @@ mod access;
 mod delivery;
 mod limits;
 mod outages;
+mod replays;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

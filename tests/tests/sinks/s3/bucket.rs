@@ -1,6 +1,6 @@
 //! A bucket of the real server, as a reader sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -49,8 +49,13 @@ impl Bucket {
 
     /// The settings that reach it.
     pub(super) fn settings(&self) -> Value {
+        self.settings_through(&self.endpoint)
+    }
+
+    /// The settings that reach it by another way.
+    pub(super) fn settings_through(&self, endpoint: &str) -> Value {
         json!({
-            "bucket": self.name, "endpoint": self.endpoint,
+            "bucket": self.name, "endpoint": endpoint,
             "access_key_id": self.keys[0], "secret_access_key": self.keys[1],
         })
     }
@@ -81,24 +86,33 @@ impl Bucket {
         body.to_vec()
     }
 
-    /// Puts an object as somebody else would.
-    pub(super) async fn put(&self, key: &str, bytes: &[u8]) {
+    /// Puts an object with this metadata, as somebody else would.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        bytes: &[u8],
+        metadata: impl IntoIterator<Item = (String, String)>,
+    ) {
         let put = self.client.put_object().bucket(&self.name).key(key);
-        put.body(bytes.to_vec().into())
+        put.set_metadata(Some(metadata.into_iter().collect()))
+            .body(bytes.to_vec().into())
             .send()
             .await
             .expect("an object can be put");
+    }
+
+    /// An object's metadata.
+    pub(super) async fn metadata(&self, key: &str) -> HashMap<String, String> {
+        let head = self.client.head_object().bucket(&self.name).key(key);
+        let head = head.send().await.expect("an object can be looked at");
+        head.metadata.unwrap_or_default()
     }
 
     /// What a warehouse does: the lines of all objects that manifests name, in order.
     pub(super) async fn read_by_manifests(&self) -> Vec<Value> {
         let objects = self.objects().await;
         let mut lines = Vec::new();
-        for (_, manifest) in objects
-            .iter()
-            .filter(|(key, _)| key.contains("_manifests/"))
-        {
-            let manifest: Value = serde_json::from_slice(manifest).expect("a manifest is JSON");
+        for manifest in manifests(&objects, "_manifests/") {
             let before = lines.len();
             for entry in manifest["objects"]
                 .as_array()
@@ -119,6 +133,14 @@ impl Bucket {
         }
         lines
     }
+}
+
+/// The manifests in this folder, in their order.
+pub(super) fn manifests(objects: &BTreeMap<String, Vec<u8>>, folder: &str) -> Vec<Value> {
+    let found = objects.iter().filter(|(key, _)| key.contains(folder));
+    found
+        .map(|(_, json)| serde_json::from_slice(json).expect("a manifest is JSON"))
+        .collect()
 }
 
 /// The lines of an object, by what its name says of it.

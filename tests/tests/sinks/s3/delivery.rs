@@ -48,23 +48,6 @@ async fn every_event_arrives_once_and_each_type_in_order_whatever_the_compressio
 }
 
 #[tokio::test]
-async fn a_batch_that_is_delivered_again_changes_nothing() {
-    // OB-8, F1 and F32: by another owner, and with or without conditional puts.
-    let bucket = Bucket::new().await;
-    let settings = with(bucket.settings(), json!({"partition_by": ["type"]}));
-    let mut first = open(settings.clone()).await;
-    first.deliver(&batch(1, 100)).await.unwrap();
-    let stored = bucket.objects().await;
-    assert_eq!(stored.len(), 4, "three types and a manifest");
-    for conditional_put in [true, false] {
-        let changes = json!({"conditional_put": conditional_put});
-        let mut second = open(with(settings.clone(), changes)).await;
-        assert_eq!(second.deliver(&batch(1, 100)).await.unwrap(), Delivery::All);
-        assert_eq!(bucket.objects().await, stored);
-    }
-}
-
-#[tokio::test]
 async fn another_content_for_the_same_range_gets_a_name_of_its_own() {
     // The settings changed between two attempts, or another database writes here.
     let bucket = Bucket::new().await;
@@ -83,29 +66,6 @@ async fn another_content_for_the_same_range_gets_a_name_of_its_own() {
             .iter()
             .all(|(key, bytes)| after.get(key) == Some(bytes))
     );
-}
-
-#[tokio::test]
-async fn a_name_that_something_else_has_taken_stops_the_sink_and_loses_nothing() {
-    let bucket = Bucket::new().await;
-    open(bucket.settings())
-        .await
-        .deliver(&batch(1, 10))
-        .await
-        .unwrap();
-    let keys: Vec<_> = bucket.objects().await.into_keys().collect();
-    for key in &keys {
-        bucket.put(key, b"something else").await;
-    }
-    let error = open(bucket.settings())
-        .await
-        .deliver(&batch(1, 10))
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
-    for key in &keys {
-        assert_eq!(bucket.get(key).await, b"something else");
-    }
 }
 
 #[tokio::test]

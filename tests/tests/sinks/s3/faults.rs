@@ -84,20 +84,27 @@ async fn no_manifest_is_written_before_every_object_is_stored() {
 
     assert_eq!(sink.deliver(&batch(1, 30)).await.unwrap(), Delivery::All);
     assert_eq!(server.stored().len(), 4);
+    assert_eq!(server.puts().len(), 5, "what was stored is not put again");
     assert_eq!(manifests(server.stored()), 1);
     assert!(server.puts().last().unwrap().path.contains("_manifests"));
 }
 
 #[tokio::test]
 async fn a_server_that_hangs_is_an_outage_within_the_delivery_timeout() {
-    let server = Scripted::start([Fault::Hang]).await;
+    let server = Scripted::start([Fault::None, Fault::None, Fault::Hang]).await;
     let timeout = Duration::from_secs(2);
-    let mut sink = open_within(server.settings(), timeout).await.unwrap();
+    let settings = with(server.settings(), json!({"partition_by": ["type"]}));
+    let mut sink = open_within(settings, timeout).await.unwrap();
     let started = Instant::now();
     let error = sink.deliver(&batch(1, 10)).await.unwrap_err();
     assert!(started.elapsed() < timeout, "{:?}", started.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert_eq!(sink.deliver(&batch(1, 10)).await.unwrap(), Delivery::All);
+    assert_eq!(
+        server.puts().len(),
+        5,
+        "the next attempt went on from there"
+    );
 }
 
 #[tokio::test]

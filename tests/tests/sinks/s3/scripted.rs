@@ -30,13 +30,21 @@ pub(super) enum Fault {
 pub(super) struct Put {
     pub(super) path: String,
     pub(super) headers: BTreeMap<String, String>,
+    length: usize,
+}
+
+/// What is told of an object that is there.
+#[derive(Debug)]
+struct Stored {
+    metadata: String,
+    length: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
     faults: VecDeque<Fault>,
     puts: Vec<Put>,
-    stored: BTreeMap<String, String>,
+    stored: BTreeMap<String, Stored>,
     refuse_checksums: bool,
 }
 
@@ -153,7 +161,12 @@ async fn request(stream: &mut BufStream<TcpStream>) -> io::Result<(String, Put)>
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     let path = path.split('?').next().unwrap().to_owned();
-    Ok((method, Put { path, headers }))
+    let put = Put {
+        path,
+        headers,
+        length,
+    };
+    Ok((method, put))
 }
 
 fn store(state: &Mutex<State>, put: Put) -> Reply {
@@ -163,40 +176,47 @@ fn store(state: &Mutex<State>, put: Put) -> Reply {
         name.starts_with("x-amz-checksum-") || name.starts_with("x-amz-sdk-checksum")
     };
     if state.refuse_checksums && put.headers.keys().any(checksum) {
-        return Reply::Answer(answer(501, "NotImplemented", ""));
+        return Reply::Answer(answer(501, "NotImplemented"));
     }
     let fault = state.faults.pop_front().unwrap_or(Fault::None);
     match fault {
-        Fault::Answer(status, code) => return Reply::Answer(answer(status, code, "")),
+        Fault::Answer(status, code) => return Reply::Answer(answer(status, code)),
         Fault::Close => return Reply::Close,
         Fault::Hang => return Reply::Hang,
         Fault::LoseAnswer | Fault::None => {}
     }
     if put.headers.contains_key("if-none-match") && state.stored.contains_key(&put.path) {
-        return Reply::Answer(answer(412, "PreconditionFailed", ""));
+        return Reply::Answer(answer(412, "PreconditionFailed"));
     }
-    let hash = put.headers.get("x-amz-meta-outbox-sha256").cloned();
-    state.stored.insert(put.path, hash.unwrap_or_default());
+    let metadata = put
+        .headers
+        .iter()
+        .filter(|(name, _)| name.starts_with("x-amz-meta-"))
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let length = put.length;
+    state.stored.insert(put.path, Stored { metadata, length });
     if matches!(fault, Fault::LoseAnswer) {
         return Reply::Close;
     }
-    Reply::Answer(answer(200, "", ""))
+    Reply::Answer(answer(200, ""))
 }
 
 fn look(state: &Mutex<State>, put: &Put) -> Reply {
     Reply::Answer(match state.lock().unwrap().stored.get(&put.path) {
-        Some(hash) => answer(200, "", &format!("x-amz-meta-outbox-sha256: {hash}\r\n")),
-        None => answer(404, "", ""),
+        Some(Stored { metadata, length }) => head(200, *length, metadata),
+        None => head(404, 0, ""),
     })
 }
 
-fn answer(status: u16, code: &str, headers: &str) -> String {
+fn answer(status: u16, code: &str) -> String {
     let body = match code {
         "" => String::new(),
         code => format!("<Error><Code>{code}</Code><Message>scripted</Message></Error>"),
     };
-    format!(
-        "HTTP/1.1 {status} scripted\r\n{headers}content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
+    head(status, body.len(), "") + &body
+}
+
+fn head(status: u16, length: usize, headers: &str) -> String {
+    format!("HTTP/1.1 {status} scripted\r\n{headers}content-length: {length}\r\n\r\n")
 }
