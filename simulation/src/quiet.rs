@@ -4,7 +4,7 @@ use outbox::sink_lease;
 use outbox_runtime::settings::OnPoison;
 
 use crate::agenda::Action;
-use crate::destination::Nature;
+use crate::destination::{Nature, Poison};
 use crate::faults::Fault;
 use crate::run::Run;
 use crate::world::{Command, CursorRow, FIRST_NEIGHBOUR, World, number_of};
@@ -209,18 +209,26 @@ impl World {
         }
     }
 
+    fn halts(&self, sink: usize) -> bool {
+        let plan = self.plan.sinks.get(sink);
+        plan.is_some_and(|plan| plan.settings.poison.on_poison == OnPoison::Halt)
+    }
+
+    fn repair_all(&mut self, sink: usize) {
+        let events = 0..self.outbox.published.len();
+        if let Some(destination) = self.destinations.get_mut(sink) {
+            destination.healed = events.collect();
+        }
+    }
+
     /// Resumes a paused sink. One that has to halt at poison goes on once it is healed.
     fn let_go_on(&mut self, sink: usize) {
         let paused = self.cursor(sink).is_some_and(|row| row.paused.is_some());
         if !paused {
             return;
         }
-        let plan = self.plan.sinks.get(sink);
-        if plan.is_some_and(|plan| plan.settings.poison.on_poison == OnPoison::Halt) {
-            let events = 0..self.outbox.published.len();
-            if let Some(destination) = self.destinations.get_mut(sink) {
-                destination.healed = events.collect();
-            }
+        if self.halts(sink) {
+            self.repair_all(sink);
         }
         self.count("resumed in the end");
         // What its successor has overtaken can't be sent any more: it is left out.
@@ -233,6 +241,10 @@ impl World {
     /// A poison event can't be told from an outage if everything that is looked at to
     /// compare it with is poison as well: somebody has to repair what follows it.
     fn repair_successors(&mut self, sink: usize) {
+        if self.halts(sink) {
+            // It waits for somebody without having come to the end of a trial.
+            return self.repair_all(sink);
+        }
         let Some(at) = self.cursor(sink).map(|row| row.position) else {
             return;
         };
@@ -243,7 +255,11 @@ impl World {
             .filter(|number| self.takes(sink, *number));
         let first = open.next();
         let is_bad = |number: &usize| self.nature(sink, *number) != Nature::Innocent;
-        let bad: Vec<usize> = open.take(REPAIRED).filter(is_bad).collect();
+        let hangs = |number: &usize| self.nature(sink, *number) == Nature::Poison(Poison::Hangs);
+        let mut bad: Vec<usize> = open.take(REPAIRED).filter(is_bad).collect();
+        // Nobody knows what became of an event that got no answer: it is compared with
+        // events of other keys only.
+        bad.extend(first.filter(hangs));
         if first.is_none() || bad.is_empty() {
             return;
         }

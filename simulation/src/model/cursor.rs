@@ -68,6 +68,7 @@ impl World {
         for letter in letters {
             self.was_buried(sink, letter);
         }
+        self.fuse_holds(sink, letters);
         let step = self.model.step();
         for letter in letters {
             if let Some(number) = crate::world::number_of(&letter.event) {
