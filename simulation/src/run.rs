@@ -91,6 +91,7 @@ impl Run {
                 return;
             }
             host.paused = None;
+            host.stopping_since = host.stopping_since.map(|_| now);
             self.shared
                 .world()
                 .log(|| format!("worker {worker} wakes up"));

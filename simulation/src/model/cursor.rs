@@ -68,6 +68,7 @@ impl World {
         for letter in letters {
             self.was_buried(sink, letter);
         }
+        self.fuse_holds(sink, letters);
         let step = self.model.step();
         for letter in letters {
             if let Some(number) = crate::world::number_of(&letter.event) {
@@ -135,7 +136,7 @@ impl World {
         self.count("abandoned leases");
         if let Some(witness) = self.model.sinks.get_mut(sink) {
             for begun in witness.begun.values_mut() {
-                begun.may_shrink = true;
+                begun.abandoned = true;
             }
         }
         let Some(row) = self.cursor(sink).filter(|row| row.delivering) else {

@@ -43,8 +43,11 @@ pub(crate) struct Witness {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     last: Position,
-    /// Whether there was a reason to cut it smaller.
-    may_shrink: bool,
+    /// Whether its sink was told that it failed: then it may be cut, or put together with
+    /// what follows.
+    failed: bool,
+    /// Whether its holder has vanished: then it may be cut.
+    abandoned: bool,
 }
 
 /// What the model has seen of one event at one sink.
