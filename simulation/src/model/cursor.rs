@@ -37,7 +37,7 @@ impl World {
                 self.model.note(sink, number, |seen| {
                     seen.since = step;
                     (seen.failures, seen.deaths, seen.used_up) = (0, 0, None);
-                    (seen.probed_by, seen.witnessed) = (None, None);
+                    seen.probed_by = None;
                 });
             }
         }

@@ -56,10 +56,6 @@ impl World {
             self.count("dead letters by a probe");
             return None;
         }
-        if seen.witnessed.is_some() && seen.own_sake > 0 {
-            self.count("dead letters with a witness");
-            return None;
-        }
         let durable = self.model.sinks.get(sink).map(|witness| &witness.durable)?;
         let neighbour = durable
             .iter()
