@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use tokio::time::timeout;
 
 use super::error::{DatabaseError, DatabaseErrorKind};
@@ -100,14 +100,18 @@ impl ConnectSettings {
             ]))
     }
 
-    /// Refuses a server that can't serve.
+    /// Refuses a server that can't serve. Asks by the simple protocol: behind a pooler a
+    /// prepared statement of one worker is in the way of the next one.
     async fn inspect(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
-        let (version, standby, timeout_ms): (i32, bool, String) = sqlx::query_as(
+        let row = sqlx::raw_sql(
             "select current_setting('server_version_num')::int4, pg_is_in_recovery(),
-                    (select setting from pg_settings where name = 'statement_timeout')",
+                 (select setting from pg_settings where name = 'statement_timeout'),
+                 current_setting('enable_seqscan')",
         )
         .fetch_one(connection)
         .await?;
+        let (version, standby): (i32, bool) = (row.try_get(0)?, row.try_get(1)?);
+        let (timeout_ms, seqscan): (String, String) = (row.try_get(2)?, row.try_get(3)?);
         if version < OLDEST_SERVER {
             let message = format!(
                 "this is Postgres {}, and the outbox needs 13 or newer",
@@ -115,7 +119,12 @@ impl ConnectSettings {
             );
             return Err(DatabaseError::misconfigured(message));
         }
-        if timeout_ms != self.statement_timeout.as_millis().to_string() {
+        // A server may have the one by chance, but not both.
+        let asked_for = (
+            self.statement_timeout.as_millis().to_string(),
+            "off".to_owned(),
+        );
+        if (timeout_ms, seqscan) != asked_for {
             return Err(DatabaseError::misconfigured(
                 "a pooler drops the session's settings: connect to Postgres itself and not through PgBouncer or the like",
             ));

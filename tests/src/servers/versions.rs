@@ -52,6 +52,7 @@ pub async fn list() -> Vec<ServerVersion> {
             &java_args("kafka.Kafka", &version),
         ));
         servers.push(ask("NATS", path_of("NATS_SERVER"), &version));
+        servers.push(ask("PgBouncer", path_of("PGBOUNCER"), &version));
         servers.push(ServerVersion {
             name: "S3",
             version: format!("s3s-fs {}", locked_version_of("s3s-fs")),
@@ -66,7 +67,8 @@ pub async fn list() -> Vec<ServerVersion> {
 fn ask(name: &'static str, program: PathBuf, args: &[OsString]) -> ServerVersion {
     let output = Command::new(&program).args(args).output();
     let output = output.unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
-    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let version = said.lines().next().unwrap_or_default().trim().to_owned();
     assert!(
         output.status.success() && !version.is_empty(),
         "{name} does not say its version"

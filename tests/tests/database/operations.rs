@@ -236,6 +236,41 @@ async fn a_worker_that_comes_while_a_sink_is_forgotten_waits_and_begins_anew() {
     .await;
 }
 
+/// A worker that has looked at the cursor already when a sink is forgotten loses none
+/// either: whoever comes first is seen by the other.
+#[tokio::test]
+async fn a_cursor_that_is_being_forgotten_is_not_claimed_in_between() {
+    on_each_postgres(async |outbox| {
+        let one = hold(&outbox, "one").await;
+        outbox.database.release_lease(&one).await.unwrap();
+        let two = Lease {
+            holder: "two".to_owned(),
+            token: one.token + 1,
+            ..one
+        };
+        // So that the order stops where it looks for a holder.
+        let mut other = outbox.application().await;
+        let mut blocking = other.begin().await.unwrap();
+        let lock = outbox.sql("lock table {s}.leases in access exclusive mode");
+        sqlx::raw_sql(lock).execute(&mut *blocking).await.unwrap();
+        let pause = || tokio::time::sleep(std::time::Duration::from_millis(200));
+        let claiming = async {
+            pause().await;
+            claim(&outbox, &two).await.unwrap()
+        };
+        let unblocking = async {
+            pause().await;
+            pause().await;
+            blocking.rollback().await.unwrap();
+        };
+        let forgetting = outbox.database.forget("a", "jo", false);
+        let (forgotten, _, ()) = tokio::join!(forgetting, claiming, unblocking);
+        forgotten.unwrap();
+        assert!(outbox.database.obedience("a").await.unwrap().is_some());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn orders_appear_in_the_record_in_the_order_of_their_commits() {
     on_each_postgres(async |outbox| {

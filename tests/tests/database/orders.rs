@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use outbox::{
     DeadLetter, DeadLetterFilter, DeadLetterRow, DeadLetterState, Event, Lease, Moment, NewEvent,
-    Newer, Owned, Position, Published, ReplayOutcome, Replaying, Then,
+    Newer, Owned, Position, Published, ReplayOutcome, Replaying, SeekTarget, Then,
 };
 
 use crate::fixture::{Outbox, on_each_postgres};
-use crate::holding::{go, hold, settle, settlement};
+use crate::holding::{claim, go, hold, settle, settlement};
 use crate::operations::record;
 
 /// Sets events aside and moves sink `a` past all of them.
@@ -274,6 +274,15 @@ async fn what_can_not_be_looked_at_any_more_is_told_as_well() {
         outbox.run("delete from {s}.outbox where seq <= 2").await;
         let unsure = Newer { unsure: true, ..SURE };
         assert_eq!(newer(&outbox).await, unsure, "pruned");
+        let database = &outbox.database;
+        let back = SeekTarget::Beginning;
+        database.seek("a", back, "jo", false).await.unwrap();
+        claim(&outbox, &one).await.unwrap();
+        assert_eq!(newer(&outbox).await, SURE, "the sink is before them");
+        assert_eq!(
+            go(&outbox, &one, published[5].position).await,
+            Owned::Yes
+        );
         let before = Position { seq: 0, ..published[0].position };
         outbox
             .run(&format!(

@@ -4,75 +4,91 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::fixture::{Scene, eventually, in_file, published};
 
-#[tokio::test]
-async fn nobody_needs_more_than_what_is_granted_for_the_duty() {
+const EVENT: &str = "{\"type\":\"a.b\",\"tenantId\":\"t\",\"subject\":\"s\"}\n";
+
+/// A scene in which each duty has a role and a configuration of its own: `app.toml`,
+/// `worker.toml` and `ops.toml`. Returns the scene and the publisher's URL.
+async fn granted() -> (Scene, String) {
     let scene = Scene::new().await;
     let database = scene.database();
     // Roles belong to the whole server, which is shared.
     let role = |what: &str| format!("{what}_of_{}", database.name());
-    let (app, worker, ops) = (role("app"), role("worker"), role("ops"));
-    let mut owner = scene.connect().await;
-    for role in [&app, &worker, &ops] {
-        owner
-            .execute(AssertSqlSafe(format!("create role {role} login")))
-            .await
-            .unwrap();
-    }
-    let granted = scene
-        .sinks(&[
-            "migrate",
-            "--publisher",
-            &app,
-            "--worker",
-            &worker,
-            "--retention",
-            &worker,
-            "--operator",
-            &ops,
-        ])
-        .await;
-    let granted = granted.succeeded();
-    assert!(
-        granted.contains(&format!("role {worker} may run a worker")),
-        "{granted}"
-    );
-
     let url = |role: &str| database.url().replace("postgres@", &format!("{role}@"));
+    let [app, worker, ops] = ["app", "worker", "ops"].map(role);
+    let mut owner = scene.connect().await;
     let sinks = "[sinks.x.file]\npath = \"x.ndjson\"\n";
     for (file, role) in [
         ("app.toml", &app),
         ("worker.toml", &worker),
         ("ops.toml", &ops),
     ] {
-        scene.write(
-            file,
-            &format!("[database]\nurl = \"{}\"\n{sinks}", url(role)),
-        );
+        let create = format!("create role {role} login");
+        owner.execute(AssertSqlSafe(create)).await.unwrap();
+        let text = format!("[database]\nurl = \"{}\"\n{sinks}", url(role));
+        scene.write(file, &text);
     }
-    let event = "{\"type\":\"a.b\",\"tenantId\":\"t\",\"subject\":\"s\"}\n";
+    let duties = [
+        ("--publisher", &app),
+        ("--worker", &worker),
+        ("--retention", &worker),
+        ("--operator", &ops),
+    ];
+    let mut migrate = vec!["migrate"];
+    for (duty, role) in duties {
+        migrate.extend([duty, role.as_str()]);
+    }
+    let granted = scene.sinks(&migrate).await.succeeded();
+    let told = format!("role {worker} may run a worker");
+    assert!(granted.contains(&told), "{granted}");
+    let app = url(&app);
+    (scene, app)
+}
+
+/// Waits until so many events have arrived.
+async fn arrived(scene: &Scene, events: usize) {
+    let file = scene.path("x.ndjson");
+    eventually("the event arrives", async || {
+        (in_file(&file).len() == events).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_publisher_and_a_worker_need_no_more_than_they_are_granted() {
+    let (scene, app) = granted().await;
     let publish = ["publish", "--config", "app.toml"];
     assert_eq!(
-        scene.sinks_with(&publish, event).await.succeeded(),
+        scene.sinks_with(&publish, EVENT).await.succeeded(),
         "published 1\n"
     );
     let mut running = scene.run_with("worker", &["--config", "worker.toml"]);
-    let file = scene.path("x.ndjson");
-    eventually("the event arrives", async || {
-        (!in_file(&file).is_empty()).then_some(())
-    })
-    .await;
+    arrived(&scene, 1).await;
+    for command in [&["status"][..], &["check", "--online"], &["prune"]] {
+        let command = [command, &["--config", "worker.toml"]].concat();
+        scene.sinks(&command).await.succeeded();
+    }
+    running.stop().await;
+
+    let wrong = ["publish", "--config", "worker.toml"];
     scene
-        .sinks(&["status", "--config", "worker.toml"])
+        .sinks_with(&wrong, EVENT)
         .await
-        .succeeded();
-    scene
-        .sinks(&["check", "--online", "--config", "worker.toml"])
-        .await
-        .succeeded();
-    scene
-        .sinks(&["prune", "--config", "worker.toml"])
-        .await
-        .succeeded();
+        .failed(3, &["permission denied", "grant"]);
+    let mut app = PgConnection::connect(&app).await.unwrap();
+    assert!(
+        app.execute("select * from outbox").await.is_err(),
+        "a publisher can't read"
+    );
+    assert_eq!(published(scene.database()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_operator_needs_no_more_than_is_granted() {
+    let (scene, _) = granted().await;
+    let publish = ["publish", "--config", "app.toml"];
+    scene.sinks_with(&publish, EVENT).await.succeeded();
+    let mut running = scene.run_with("worker", &["--config", "worker.toml"]);
+    arrived(&scene, 1).await;
     for (order, told) in [
         (&["pause", "x"][..], "has obeyed"),
         (&["seek", "x", "--to", "beginning"], "has obeyed"),
@@ -80,34 +96,22 @@ async fn nobody_needs_more_than_what_is_granted_for_the_duty() {
         (&["dead-letters", "discard", "--all"], "no dead letter"),
         (&["prune", "--dry-run"], "would be deleted"),
         (&["status", "--operations"], "beginning"),
+        (&["adopt"], "nothing to adopt"),
     ] {
         let order = [order, &["--config", "ops.toml"]].concat();
         let shown = scene.sinks(&order).await.succeeded();
         assert!(shown.contains(told), "{order:?}: {shown}");
     }
-    eventually("the event arrives again", async || {
-        (in_file(&file).len() == 2).then_some(())
-    })
-    .await;
-    running.stop().await;
-
-    let wrong = ["publish", "--config", "worker.toml"];
+    arrived(&scene, 2).await;
+    let forget = ["forget", "x", "--config", "ops.toml"];
     scene
-        .sinks_with(&wrong, event)
+        .sinks(&forget)
         .await
-        .failed(3, &["permission denied", "grant"]);
+        .failed(7, &["held by a running worker"]);
+    running.stop().await;
+    scene.sinks(&forget).await.succeeded();
     scene
         .sinks(&["prune", "--config", "ops.toml"])
         .await
         .failed(3, &["permission denied"]);
-    scene
-        .sinks(&["adopt", "--config", "ops.toml"])
-        .await
-        .succeeded();
-    let mut app = PgConnection::connect(&url(&app)).await.unwrap();
-    assert!(
-        app.execute("select * from outbox").await.is_err(),
-        "a publisher can't read"
-    );
-    assert_eq!(published(database).await.len(), 1);
 }

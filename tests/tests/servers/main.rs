@@ -27,5 +27,6 @@ async fn lists_the_servers_it_uses() {
         println!("{server}");
     }
     let names: Vec<_> = servers.iter().map(|server| server.name).collect();
-    assert_eq!(names, ["Postgres", "Postgres", "Kafka", "NATS", "S3"]);
+    let expected = ["Postgres", "Postgres", "Kafka", "NATS", "PgBouncer", "S3"];
+    assert_eq!(names, expected);
 }

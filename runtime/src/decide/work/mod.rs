@@ -4,9 +4,11 @@
 //! key is tried before its predecessor is settled) and OB-6 (an event is blamed only
 //! while the destination is seen to take others: see `trial`).
 
+mod probe;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod verdicts;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,6 +19,7 @@ use outbox_sinks::{Batch, Connector, SinkError, Verdict};
 
 use super::judge::{Attempt, Judged, judge, refused, summary};
 use super::queue::{Queue, apart};
+use verdicts::Sorted;
 
 /// How a sink wants its batches worked off.
 #[derive(Clone, Copy, Debug)]
@@ -275,68 +278,31 @@ impl<'a> Work<'a> {
     }
 
     fn after_verdicts(&mut self, piece: &Batch, verdicts: Vec<Verdict>) -> Step {
-        let alone = piece.len() == 1;
         let error = summary(&verdicts);
         let refusal = verdicts.iter().find_map(refused).cloned();
-        let mut open = Vec::new();
-        let mut dead_letters = Vec::new();
-        let mut first_open_refused = None;
-        let mut taken_after = None;
-        let mut up_to = None;
-        for (event, verdict) in piece.iter().zip(verdicts) {
-            let is_open = match verdict {
-                Verdict::Delivered => {
-                    if !open.is_empty() {
-                        taken_after.get_or_insert(event.position());
-                    }
-                    None
-                }
-                Verdict::Undeliverable(refusal) => {
-                    let (code, error) = (refusal.code().to_owned(), refusal.reason().to_owned());
-                    let attempts = self.suspect.as_ref().map_or(0, |it| it.attempts) + 1;
-                    dead_letters.push(DeadLetter {
-                        event: event.clone(),
-                        code,
-                        error,
-                        attempts,
-                    });
-                    None
-                }
-                Verdict::Refused(_) => {
-                    // It says little of whether the destination takes others.
-                    self.tried.insert(event.position());
-                    Some(true)
-                }
-                Verdict::Unconfirmed => Some(false),
-            };
-            match is_open {
-                Some(refused) => {
-                    first_open_refused.get_or_insert(refused);
-                    open.push(event.clone());
-                }
-                None if open.is_empty() => up_to = Some(event.position()),
-                None => {}
-            }
-        }
-        let (Some(rest), Some(error)) = (Batch::new(open), error) else {
-            return self.settled(piece, dead_letters);
+        let attempts = self.suspect.as_ref().map_or(0, |it| it.attempts) + 1;
+        let sorted = Sorted::by(piece, verdicts, attempts);
+        let (Some(rest), Some(error)) = (Batch::new(sorted.open), error) else {
+            return self.settled(piece, sorted.dead_letters);
         };
         let progress = rest.len() < piece.len();
         self.queue.push(rest);
-        if let (true, Some(refusal)) = (alone, refusal) {
+        if let (1, Some(refusal)) = (piece.len(), refusal) {
             return self.refused_alone(refusal.code(), refusal.reason().to_owned(), error);
         }
-        if first_open_refused == Some(true) {
+        // That they were refused says little of whether the destination takes others.
+        self.tried.extend(&sorted.refused);
+        let first = self.queue.first().map(Event::position);
+        if first.is_some_and(|first| sorted.refused.contains(&first)) {
             // The rest waits behind it, so that nothing overtakes it (OB-4).
             self.queue.single_out();
-            let first = self.queue.first().map(Event::position);
-            let witness = taken_after.and_then(|taken| apart(piece, taken));
+            let witness = sorted.taken_after.and_then(|taken| apart(piece, taken));
             self.witness = first.zip(witness);
         }
         self.suspect = None;
         Step {
-            up_to,
-            dead_letters,
+            up_to: sorted.up_to,
+            dead_letters: sorted.dead_letters,
             progress,
             next: Next::BackOff(error),
         }

@@ -154,7 +154,7 @@ fn next_task(work: &mut Work<'_>) -> Task {
             Todo::Settle(step) => {
                 assert!(matches!(step.next, Next::BackOff(_)), "{step:?}");
             }
-            other => panic!("{other:?}"),
+            other @ (Todo::AwaitNeighbour | Todo::Nothing) => panic!("{other:?}"),
         }
     }
 }
@@ -400,7 +400,7 @@ fn a_successor_that_kills_again_and_again_needs_a_person() {
                 assert_eq!(death, ATTEMPTS);
                 return;
             }
-            other => panic!("{other:?}"),
+            other @ (Todo::AwaitNeighbour | Todo::Nothing) => panic!("{other:?}"),
         }
     }
 }
@@ -461,7 +461,7 @@ fn a_successor_of_the_same_key_decides_once_it_was_sent() {
     };
     let seq = |work: &mut Work<'_>| match work.todo() {
         Todo::Deliver(task) => (task.batch.first().position().seq, task.mark),
-        other => panic!("{other:?}"),
+        other @ (Todo::Settle(_) | Todo::AwaitNeighbour | Todo::Nothing) => panic!("{other:?}"),
     };
     let refused = || Ok(Delivery::Each(vec![Verdict::Refused(refusal())]));
     let out = || Err(SinkError::unavailable("connect"));
@@ -542,7 +542,7 @@ fn an_event_that_kills_the_process_is_found_by_its_deaths() {
         match work.todo() {
             Todo::Deliver(task) => assert_eq!(task.batch.first().position(), at(1)),
             Todo::AwaitNeighbour => break,
-            other => panic!("{other:?}"),
+            other @ (Todo::Settle(_) | Todo::Nothing) => panic!("{other:?}"),
         }
         deaths += 1;
         assert!(deaths < 20);
@@ -550,7 +550,7 @@ fn an_event_that_kills_the_process_is_found_by_its_deaths() {
     assert_eq!(deaths, ATTEMPTS, "after that it is not tried again");
     // Another event appears and goes through; the last attempt kills once more.
     let before = Before {
-        suspect: suspect.clone(),
+        suspect,
         died: true,
         ..Before::default()
     };
@@ -607,7 +607,7 @@ fn a_frozen_range_is_settled_as_a_whole() {
     let mut work = Work::new(frozen, batch(&[1, 2, 3]), at(3), Before::default());
     let all = |work: &mut Work<'_>| match work.todo() {
         Todo::Deliver(task) => task.batch.len(),
-        other => panic!("{other:?}"),
+        other @ (Todo::Settle(_) | Todo::AwaitNeighbour | Todo::Nothing) => panic!("{other:?}"),
     };
     assert_eq!(all(&mut work), 3);
     let verdicts = |last| {

@@ -20,9 +20,10 @@
 //! suspect was refused may be sent once more for comparison, if no other is there.
 
 use outbox::{DeadLetter, Position, Stage, Suspect};
-use outbox_sinks::{Batch, SinkError, Verdict};
+use outbox_sinks::{Batch, SinkError};
 
-use super::super::judge::{Attempt, Judged, judge, timed_out};
+use super::super::judge::{Attempt, timed_out};
+use super::probe::{Not, taken};
 use super::{Next, Step, Task, Todo, Work};
 
 /// The code of a dead letter whose sink could not say why.
@@ -367,45 +368,5 @@ impl Work<'_> {
         if let Some(suspect) = &mut self.suspect {
             suspect.stage = stage;
         }
-    }
-}
-
-/// Why an event ahead of its turn did not go through.
-enum Not {
-    /// It can never be sent.
-    Ever(Box<DeadLetter>),
-    /// The destination did not take it.
-    Taken(SinkError),
-    /// Whether it did is not known.
-    Known(SinkError),
-    /// Somebody newer owns the destination.
-    Ours(SinkError),
-}
-
-/// Whether the destination took a batch of one.
-fn taken(batch: &Batch, attempt: Attempt) -> Result<(), Not> {
-    match judge(batch, attempt, true) {
-        Judged::All => Ok(()),
-        Judged::Each(verdicts) => match verdicts.first() {
-            Some(Verdict::Delivered) => Ok(()),
-            Some(Verdict::Undeliverable(refusal)) => Err(Not::Ever(Box::new(DeadLetter {
-                event: batch.first().clone(),
-                code: refusal.code().to_owned(),
-                error: refusal.reason().to_owned(),
-                attempts: 1,
-            }))),
-            Some(Verdict::Refused(refusal)) => {
-                let what = format!("its neighbour was refused as well: {refusal}");
-                Err(Not::Taken(SinkError::failed(what)))
-            }
-            Some(Verdict::Unconfirmed) | None => {
-                let what = "an event is not confirmed";
-                Err(Not::Known(SinkError::unavailable(what)))
-            }
-        },
-        Judged::Failed(error) if timed_out(&error) => Err(Not::Known(error)),
-        Judged::Failed(error) => Err(Not::Taken(error)),
-        Judged::Out(error) => Err(Not::Known(error)),
-        Judged::Fenced(error) => Err(Not::Ours(error)),
     }
 }
