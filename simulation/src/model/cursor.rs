@@ -68,7 +68,9 @@ impl World {
         for letter in letters {
             self.was_buried(sink, letter);
         }
-        self.fuse_holds(sink, letters);
+        if self.cursor(sink).is_some_and(|row| row.paused.is_none()) {
+            self.fuse_holds(sink, letters);
+        }
         let step = self.model.step();
         for letter in letters {
             if let Some(number) = crate::world::number_of(&letter.event) {
