@@ -143,9 +143,12 @@ impl<'a> Work<'a> {
     #[must_use]
     pub fn new(rules: Rules<'a>, batch: Batch, end: Position, before: Before) -> Self {
         let (first, alone) = (batch.first().position(), batch.len() == 1);
+        let known = before.suspect.is_some();
         let suspect = before.suspect.filter(|suspect| suspect.position == first);
-        // What was in hand may be filtered out by now: then nobody here is to blame.
-        let died = before.died && before.in_hand.is_none_or(|end| first <= end);
+        // What was in hand may be filtered out by now, or what is known may be about an
+        // event further on: then nobody here is to blame.
+        let is_here = before.in_hand.is_none_or(|end| first <= end);
+        let died = before.died && is_here && (suspect.is_some() || !known);
         let mut work = Self {
             rules,
             queue: Queue::new(batch, end),
@@ -294,7 +297,7 @@ impl<'a> Work<'a> {
             return self.settled(piece, sorted.dead_letters);
         };
         let progress = rest.len() < piece.len();
-        self.queue.push(rest);
+        self.queue.push_rest(piece, rest);
         if let (1, Some(refusal)) = (piece.len(), refusal) {
             return self.refused_alone(refusal.code(), refusal.reason().to_owned(), error);
         }
@@ -309,7 +312,7 @@ impl<'a> Work<'a> {
         }
         self.suspect = None;
         Step {
-            up_to: sorted.up_to,
+            up_to: sorted.up_to.map(|up_to| self.queue.settled(up_to)),
             dead_letters: sorted.dead_letters,
             progress,
             next: Next::BackOff(error),

@@ -260,6 +260,27 @@ fn a_neighbour_of_another_key_is_tried_and_then_the_suspect_once_more() {
 }
 
 #[test]
+fn the_cursor_passes_with_an_event_what_was_settled_ahead_behind_it() {
+    let fates = [Fate::Refused, Fate::Fine, Fate::Refused, Fate::Fine];
+    let (mut world, connector) = (World::new(&fates), never());
+    let mut work = Work::new(
+        rules(&connector),
+        batch(&[1, 2, 3, 4]),
+        at(4),
+        Before::default(),
+    );
+    for limit in 1..50 {
+        if world.dead.is_empty() {
+            world.work_off(&mut work, limit);
+        }
+    }
+    // The next holder finds the second poison right after the cursor, and so what is
+    // known about it.
+    assert!(world.dead.contains_key(&1));
+    assert_eq!(world.cursor, at(2));
+}
+
+#[test]
 fn one_that_was_taken_behind_it_in_the_same_delivery_is_sent_again_for_want_of_others() {
     let (mut world, connector) = (World::new(&[Fate::Refused, Fate::Fine]), never());
     let mut work = Work::new(rules(&connector), batch(&[1, 1]), at(2), Before::default());
