@@ -172,7 +172,8 @@ from public;
 -- How far each consumer of a stream has come, and what must survive a change of
 -- worker. `token` is the lease's under which the row was last claimed: a save
 -- under another one changes nothing. A position means something only in the
--- cluster that it comes from: a copied database is noticed by system_identifier.
+-- cluster that it comes from: a copied database is noticed by system_identifier. That is
+-- 0 once the position was found beyond all transactions, until somebody seeks or adopts.
 create table outbox_cursors (
     stream text not null,
     consumer text not null,
