@@ -1,5 +1,6 @@
 //! What is shown of the cursors, and of what holds retention back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox::{
@@ -52,7 +53,7 @@ async fn what_stands_in_a_sinks_way_is_shown() {
                     .unwrap();
             } else {
                 database
-                    .replay_dead_letters(&filter, "jo", false)
+                    .replay_dead_letters(&filter, &BTreeMap::new(), "jo", false)
                     .await
                     .unwrap();
             }
