@@ -261,6 +261,8 @@ create table outbox_dead_letters (
     unique (sink, txid, seq)
 );
 create index outbox_dead_letters_recent on outbox_dead_letters (sink, dead_lettered_at);
+-- They are counted by the state, up to a bound, however many others there are.
+create index outbox_dead_letters_state on outbox_dead_letters (sink, state);
 create index outbox_dead_letters_replaying on outbox_dead_letters (sink, txid, seq)
     where state operator(pg_catalog.=) 'replaying'::text;
 
