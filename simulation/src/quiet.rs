@@ -241,13 +241,15 @@ impl World {
     /// A poison event can't be told from an outage if everything that is looked at to
     /// compare it with is poison as well: somebody has to repair what follows it.
     fn repair_successors(&mut self, sink: usize) {
-        if self.halts(sink) {
-            // It waits for somebody without having come to the end of a trial.
-            return self.repair_all(sink);
-        }
         let Some(at) = self.cursor(sink).map(|row| row.position) else {
             return;
         };
+        if self.halts(sink) {
+            // It has not come to the end of a trial, and what killed the process is not
+            // tried again. A seek to where the cursor is forgets that.
+            self.repair_all(sink);
+            return self.order(sink, Command::Seek(at));
+        }
         let later = self.outbox.rows.range(at..);
         let later = later.filter(|(position, _)| **position > at);
         let mut open = later

@@ -37,7 +37,7 @@ impl World {
                 self.model.note(sink, number, |seen| {
                     seen.since = step;
                     (seen.failures, seen.deaths, seen.used_up) = (0, 0, None);
-                    (seen.probed_by, seen.witnessed) = (None, None);
+                    seen.probed_by = None;
                 });
             }
         }
@@ -68,7 +68,9 @@ impl World {
         for letter in letters {
             self.was_buried(sink, letter);
         }
-        self.fuse_holds(sink, letters);
+        if self.cursor(sink).is_some_and(|row| row.paused.is_none()) {
+            self.fuse_holds(sink, letters);
+        }
         let step = self.model.step();
         for letter in letters {
             if let Some(number) = crate::world::number_of(&letter.event) {

@@ -17,8 +17,6 @@ pub(crate) struct Told {
     pub(crate) blames: bool,
     /// Everything got through.
     pub(crate) all: bool,
-    /// The first event that was refused, if one after it was taken.
-    pub(crate) witnessed: Option<usize>,
 }
 
 impl World {
@@ -183,10 +181,6 @@ impl World {
     /// The loop was told what a delivery came to.
     pub(crate) fn was_told(&mut self, sink: usize, batch: &Batch, told: Told) {
         let (now, step, wanted) = (self.now(), self.model.step(), self.attempts(sink));
-        if let Some(number) = told.witnessed {
-            self.model
-                .note(sink, number, |seen| seen.witnessed = Some(step));
-        }
         if !told.all {
             self.was_useless(sink, now);
             if let Some(witness) = self.model.sinks.get_mut(sink)

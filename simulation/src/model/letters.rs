@@ -56,10 +56,6 @@ impl World {
             self.count("dead letters by a probe");
             return None;
         }
-        if seen.witnessed.is_some() && seen.own_sake > 0 {
-            self.count("dead letters with a witness");
-            return None;
-        }
         let durable = self.model.sinks.get(sink).map(|witness| &witness.durable)?;
         let neighbour = durable
             .iter()
@@ -89,7 +85,7 @@ impl World {
         }
     }
 
-    /// No more dead letters than the fuse allows. A frozen range is not cut: it may take
+    /// Deliveries do not go on with more dead letters than the fuse allows. A frozen range is not cut: it may take
     /// the last one there is room for, and some more.
     pub(super) fn fuse_holds(&mut self, sink: usize, letters: &[&DeadLetter]) {
         let Some(plan) = self.plan.sinks.get(sink).filter(|_| !letters.is_empty()) else {

@@ -71,9 +71,6 @@ pub(crate) struct Seen {
     deaths: u32,
     /// When failures and deaths together reached what the settings ask for.
     used_up: Option<u64>,
-    /// When its sink was told that it was refused, and one after it in the same delivery
-    /// was taken.
-    witnessed: Option<u64>,
     /// The successor of its own key that was delivered ahead of it.
     probed_by: Option<usize>,
 }
