@@ -237,7 +237,7 @@ async fn retention_can_delete_events_and_move_no_cursor() {
 }
 
 #[tokio::test]
-async fn an_operator_can_order_and_do_nothing_by_hand() {
+async fn an_operator_can_write_what_orders_are_made_of_and_nothing_else() {
     on_each_postgres(async |outbox| {
         let published = outbox.publish(&[event("s"), event("s"), event("s")]).await;
         let head = outbox.head_after(published[2].position).await;
