@@ -8,9 +8,9 @@ mod list;
 mod workshop;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use list::MUTATIONS;
+use tokio::time::Instant;
 use workshop::{Caught, Workshop};
 
 #[expect(clippy::print_stdout, reason = "what it prints is what it is for")]
