@@ -95,24 +95,6 @@ impl Arrival {
         }
     }
 
-    /// The first event that was refused, if one after it was taken.
-    pub(crate) fn witnessed(&self, delivery: &Delivery) -> Option<usize> {
-        let Delivery::Each(verdicts) = delivery else {
-            return None;
-        };
-        let open = |it: &Verdict| matches!(it, Verdict::Refused(_) | Verdict::Unconfirmed);
-        let first = verdicts.iter().position(open)?;
-        let refused = matches!(verdicts.get(first), Some(Verdict::Refused(_)));
-        let taken = verdicts
-            .iter()
-            .skip(first)
-            .any(|it| *it == Verdict::Delivered);
-        self.batch
-            .get(first)
-            .filter(|_| refused && taken)
-            .and_then(number_of)
-    }
-
     /// Lets the first `events` that have not arrived yet arrive, or as many as there are.
     pub(crate) fn happen(&mut self, world: &mut World, events: usize) {
         if self.ending.is_some() {

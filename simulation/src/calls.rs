@@ -11,6 +11,10 @@ use crate::world::{Late, Shared, World};
 
 /// The deadline of a call: an outage takes no longer to show.
 const DEADLINE: u64 = 2_000;
+/// The statements that may still run after whoever sent them was told that they failed,
+/// and has sent them again. Those on a cursor may not: a process sends nothing more on a
+/// cursor before the last statement has run or never will.
+const OUTLIVING: [&str; 5] = ["acquire", "renew", "release", "census", "prune"];
 /// So many calls in one slice are a loop that does not pause.
 const MAX_CALLS: u64 = 20_000;
 
@@ -94,7 +98,7 @@ impl Line {
                 fortune.before = DEADLINE;
             }
         } else if !calm {
-            fortune.draw(rng, &rates);
+            fortune.draw(name, rng, &rates);
         }
         if hot {
             let seen = format!("more than {MAX_CALLS} calls in one slice, the last one {name}");
@@ -129,11 +133,11 @@ impl Line {
 }
 
 impl Fortune {
-    fn draw(&mut self, rng: &mut fastrand::Rng, rates: &crate::plan::Rates) {
+    fn draw(&mut self, name: &str, rng: &mut fastrand::Rng, rates: &crate::plan::Rates) {
         if rng.happens(rates.database_error) {
             self.fate = Fate::Fails;
         } else if rng.happens(rates.lost_answer) {
-            self.fate = match rng.happens(rates.late_write) {
+            self.fate = match rng.happens(rates.late_write) && OUTLIVING.contains(&name) {
                 true => Fate::ComesLate,
                 false => Fate::LosesAnswer,
             };

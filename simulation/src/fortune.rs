@@ -38,9 +38,14 @@ pub(crate) enum Fate {
 }
 
 impl Fortune {
-    /// Draws a delivery's fortune. An event that may be innocent and has been blamed
-    /// before is spared what could be held against it once more: to lose one after the
-    /// other by bad luck is what nobody can tell from being poison.
+    /// Draws a delivery's fortune. Two kinds of delivery are spared some of it:
+    ///
+    /// - An event that may be innocent and has been blamed before is spared what could be
+    ///   held against it once more: to lose one after the other by bad luck is what
+    ///   nobody can tell from being poison.
+    /// - An event that is tried ahead of its turn is spared a failure that is none: a
+    ///   sink that says `Failed` of what has become durable leaves no way to keep both
+    ///   OB-4 and OB-6.
     pub(crate) fn draw(
         world: &mut World,
         to: &SimulatedConnector,
@@ -56,7 +61,8 @@ impl Fortune {
         let alone = (batch.len() == 1)
             .then(|| number_of(batch.first()))
             .flatten();
-        let spared = alone.is_some_and(|number| world.was_blamed(to.sink, number));
+        let ahead = batch.is_apart() && batch.first().replay() == 0;
+        let spared = ahead || alone.is_some_and(|number| world.was_blamed(to.sink, number));
         let mut fortune = Self {
             before: 0,
             first_part: 0,
@@ -99,7 +105,7 @@ impl Fortune {
         if chance.happens(0.5) {
             fortune.partial = rates.partial;
         }
-        fortune.leaks = chance.happens(2.0 * rates.lost_delivery);
+        fortune.leaks = chance.happens(2.0 * rates.lost_delivery) && !ahead;
         fortune
     }
 }

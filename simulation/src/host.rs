@@ -123,12 +123,18 @@ impl Host {
     /// Makes its clock jump. What it has waited for happens in its next slice.
     pub(crate) fn jump(&mut self, millis: u64) {
         let (shared, process) = (&self.shared, self.process);
+        let by = Duration::from_millis(millis);
         self.runtime.block_on(async {
-            advance(Duration::from_millis(millis)).await;
-            if let Some(process) = shared.world().processes.get_mut(process) {
-                process.clock_jumped();
+            {
+                let (mut world, after) = (shared.world(), Instant::now() + by);
+                world.run_process(Some((process, after)));
+                if let Some(process) = world.processes.get_mut(process) {
+                    process.clock_jumps(millis);
+                }
             }
+            advance(by).await;
         });
+        self.shared.world().run_process(None);
     }
 
     /// Tells it to stop.

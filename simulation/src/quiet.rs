@@ -1,16 +1,22 @@
 //! The end of a run: nothing goes wrong any more, so everything has to come right.
 
+use outbox::sink_lease;
 use outbox_runtime::settings::OnPoison;
 
 use crate::agenda::Action;
-use crate::destination::Nature;
+use crate::destination::{Nature, Poison};
+use crate::faults::Fault;
 use crate::run::Run;
-use crate::world::{Command, FIRST_NEIGHBOUR, World};
+use crate::world::{Command, CursorRow, FIRST_NEIGHBOUR, World, number_of};
 
 /// How long everything may take to come right.
 const PATIENCE: u64 = 40 * 60_000;
 /// How long a sink may stand still before somebody looks whether it can go on at all.
 const STANDSTILL: u64 = 240_000;
+/// How often something is published meanwhile: a suspect may have to wait for that.
+const NEW_EVENTS: u64 = 40_000;
+/// How many events are looked at behind one that does not get on.
+const REPAIRED: usize = 16;
 /// How long nothing at all may happen once everything is done.
 const SILENCE: u64 = 15_000;
 
@@ -19,6 +25,7 @@ impl Run {
     pub(crate) fn settle_down(&mut self) {
         self.calm_down();
         let began = self.now();
+        let mut more_at = began + NEW_EVENTS;
         let mut at = Standing::default();
         while let Some(open) = self.open() {
             if self.is_over() {
@@ -26,6 +33,10 @@ impl Run {
             }
             if self.now() > began + PATIENCE {
                 return self.shared.world().violated("progress", open);
+            }
+            if self.now() > more_at {
+                self.neighbours(more_at, FIRST_NEIGHBOUR + more_at);
+                more_at += NEW_EVENTS;
             }
             self.step();
             self.help(&mut at);
@@ -63,14 +74,17 @@ impl Run {
         for destination in &mut world.destinations {
             destination.outage = None;
         }
+        if world.plan.faults.has(Fault::ReplayCommands) {
+            world.repair_and_replay();
+        }
         for process in &mut world.processes {
             (process.crash_in, process.cut_off_until) = (None, 0);
         }
     }
 
-    /// Publishes events of other keys, which every destination takes.
+    /// Publishes events of another key, which every destination takes.
     fn neighbours(&mut self, at: u64, number: u64) {
-        let transaction = number;
+        let transaction = FIRST_NEIGHBOUR;
         self.agenda.add(at, Action::Begin(transaction));
         for area in 0..crate::plan::AREAS.len() {
             let key = number;
@@ -126,7 +140,7 @@ impl Run {
                 (*since, *known) = (now, at);
             } else if now > *since + STANDSTILL {
                 *since = now;
-                world.repair_successor(sink);
+                world.repair_successors(sink);
             }
         }
         if now >= standing.looked_at + 3_000 {
@@ -159,14 +173,13 @@ impl Run {
             self.agenda = crate::agenda::Agenda::default();
         }
         let mut world = self.shared.world();
-        let held = world
-            .leases
-            .rows
-            .iter()
-            .find(|(_, row)| row.holder.is_some());
-        if let Some((name, row)) = held.map(|(name, row)| (name.clone(), row.clone())) {
-            let seen = format!("{name} is still held by {:?} after a stop", row.holder);
-            world.violated("progress", seen);
+        let now = world.database_now();
+        for sink in 0..world.cursors.len() {
+            let lease = sink_lease(world.sink_name(sink));
+            if let Some(holder) = world.leases.holder(&lease, now) {
+                let seen = format!("{lease} is still held by {holder} after a stop");
+                return world.violated("progress", seen);
+            }
         }
     }
 }
@@ -179,59 +192,83 @@ struct Standing {
 }
 
 impl World {
+    /// Somebody repairs what was wrong with the dead letters, and has them replayed.
+    fn repair_and_replay(&mut self) {
+        let letters: Vec<_> = self
+            .letters
+            .iter()
+            .map(|it| (it.sink, number_of(&it.event)))
+            .collect();
+        for (sink, number) in letters {
+            if let Some(destination) = self.destinations.get_mut(sink) {
+                destination.healed.extend(number);
+            }
+        }
+        for sink in 0..self.cursors.len() {
+            self.order(sink, Command::Replay);
+        }
+    }
+
+    fn halts(&self, sink: usize) -> bool {
+        let plan = self.plan.sinks.get(sink);
+        plan.is_some_and(|plan| plan.settings.poison.on_poison == OnPoison::Halt)
+    }
+
+    fn repair_all(&mut self, sink: usize) {
+        let events = 0..self.outbox.published.len();
+        if let Some(destination) = self.destinations.get_mut(sink) {
+            destination.healed = events.collect();
+        }
+    }
+
     /// Resumes a paused sink. One that has to halt at poison goes on once it is healed.
     fn let_go_on(&mut self, sink: usize) {
         let paused = self.cursor(sink).is_some_and(|row| row.paused.is_some());
         if !paused {
             return;
         }
-        let plan = self.plan.sinks.get(sink);
-        if plan.is_some_and(|plan| plan.settings.poison.on_poison == OnPoison::Halt) {
-            let events = 0..self.outbox.published.len();
-            if let Some(destination) = self.destinations.get_mut(sink) {
-                destination.healed = events.collect();
-            }
+        if self.halts(sink) {
+            self.repair_all(sink);
         }
         self.count("resumed in the end");
+        // What its successor has overtaken can't be sent any more: it is left out.
+        if let Some((suspect, _)) = self.cursor(sink).and_then(CursorRow::probe) {
+            self.order(sink, Command::Seek(suspect));
+        }
         self.order(sink, Command::Resume);
     }
 
     /// A poison event can't be told from an outage if everything that is looked at to
-    /// compare it with is poison as well: somebody has to repair the next one.
-    fn repair_successor(&mut self, sink: usize) {
+    /// compare it with is poison as well: somebody has to repair what follows it.
+    fn repair_successors(&mut self, sink: usize) {
         let Some(at) = self.cursor(sink).map(|row| row.position) else {
             return;
         };
-        let batch = self.plan.sinks.get(sink).map(|plan| plan.settings.batch);
-        let batch = batch.and_then(|batch| batch.max_events).unwrap_or(1);
-        let open = self.outbox.rows.range(at..);
-        let open: Vec<usize> = open
-            .filter(|(position, _)| **position > at)
+        if self.halts(sink) {
+            // It has not come to the end of a trial, and what killed the process is not
+            // tried again. A seek to where the cursor is forgets that.
+            self.repair_all(sink);
+            return self.order(sink, Command::Seek(at));
+        }
+        let later = self.outbox.rows.range(at..);
+        let later = later.filter(|(position, _)| **position > at);
+        let mut open = later
             .map(|(_, number)| *number)
-            .filter(|number| self.takes(sink, *number))
-            .collect();
-        let is_poison = |number: &usize| matches!(self.nature(sink, *number), Nature::Poison(_));
-        let Some((first, others)) = open.split_first().filter(|(first, _)| is_poison(first)) else {
+            .filter(|number| self.takes(sink, *number));
+        let first = open.next();
+        let is_bad = |number: &usize| self.nature(sink, *number) != Nature::Innocent;
+        let hangs = |number: &usize| self.nature(sink, *number) == Nature::Poison(Poison::Hangs);
+        let mut bad: Vec<usize> = open.take(REPAIRED).filter(is_bad).collect();
+        // Nobody knows what became of an event that got no answer: it is compared with
+        // events of other keys only.
+        bad.extend(first.filter(hangs));
+        if first.is_none() || bad.is_empty() {
             return;
-        };
-        let others: Vec<usize> = others.iter().copied().take(2 * batch).collect();
-        let is_other = |number: &usize| !self.same_key(sink, *first, *number);
-        let comparable = match others.iter().any(is_other) {
-            true => others
-                .iter()
-                .filter(|number| is_other(number))
-                .any(|it| !is_poison(it)),
-            false => others
-                .first()
-                .is_some_and(|successor| !is_poison(successor)),
-        };
-        let Some(next) = others.first().copied().filter(|_| !comparable) else {
-            return;
-        };
-        self.log(|| format!("somebody repairs evt_{next} for sink {sink}"));
+        }
+        self.log(|| format!("somebody repairs {bad:?} for sink {sink}"));
         self.count("poison behind poison");
         if let Some(destination) = self.destinations.get_mut(sink) {
-            destination.healed.push(next);
+            destination.healed.extend(bad);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::world::Violation;
 
 /// How many lines of a trace are shown.
-const SHOWN: usize = 120;
+const SHOWN: usize = 300;
 
 /// What came of many seeds.
 #[derive(Debug, Default)]

@@ -91,6 +91,7 @@ impl Run {
                 return;
             }
             host.paused = None;
+            host.stopping_since = host.stopping_since.map(|_| now);
             self.shared
                 .world()
                 .log(|| format!("worker {worker} wakes up"));
@@ -270,13 +271,13 @@ impl Run {
             }
             return;
         }
-        let worker = match action {
-            Action::Crash { worker }
-            | Action::Stop { worker }
-            | Action::Pause { worker, .. }
-            | Action::ClockJump { worker, .. }
-            | Action::Partition { worker, .. } => worker,
-            _ => return,
+        let (Action::Crash { worker }
+        | Action::Stop { worker }
+        | Action::Pause { worker, .. }
+        | Action::ClockJump { worker, .. }
+        | Action::Partition { worker, .. }) = action
+        else {
+            return;
         };
         let Some(host) = self.hosts.get_mut(worker).and_then(Option::as_mut) else {
             return;

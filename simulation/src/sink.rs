@@ -261,10 +261,6 @@ impl Underway<'_> {
         let told = Told {
             blames,
             all: matches!(&answer, Answer::Returns(Ok(Delivery::All))),
-            witnessed: match &answer {
-                Answer::Returns(Ok(delivery)) => arrival.witnessed(delivery),
-                Answer::Returns(Err(_)) | Answer::Panics | Answer::Never => None,
-            },
         };
         world.was_told(self.of.to.sink, arrival.batch(), told);
         answer
@@ -290,7 +286,7 @@ impl Drop for Underway<'_> {
             world.log(|| "  the deadline has passed".to_owned());
             let told = Told {
                 blames: true,
-                ..Told::default()
+                all: false,
             };
             world.was_told(to.sink, arrival.batch(), told);
         } else if lived {

@@ -16,6 +16,8 @@ const MAX_NEIGHBOURS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Queue {
     pieces: VecDeque<Batch>,
+    /// What was settled ahead of its turn.
+    taken: BTreeSet<Position>,
     /// Where the cursor may move once nothing is open.
     end: Position,
 }
@@ -24,6 +26,7 @@ impl Queue {
     pub(super) fn new(batch: Batch, end: Position) -> Self {
         Self {
             pieces: VecDeque::from([batch]),
+            taken: BTreeSet::new(),
             end,
         }
     }
@@ -50,13 +53,24 @@ impl Queue {
         self.end = end;
     }
 
-    /// How far the cursor may move, now that everything up to `settled` is settled.
+    /// How far the cursor may move, now that everything up to `settled` is settled: also
+    /// over what was settled ahead of its turn, so that whatever is open first is the first
+    /// after the cursor for the next holder as well.
     pub(super) fn settled(&self, settled: Position) -> Position {
-        if self.pieces.is_empty() {
-            self.end
-        } else {
-            settled
-        }
+        let Some(open) = self.first() else {
+            return self.end;
+        };
+        let taken = self.taken.range(..open.position()).next_back();
+        taken.map_or(settled, |taken| settled.max(*taken))
+    }
+
+    /// Puts back what is still open of the piece that was popped last: the others were
+    /// settled, if need be ahead of their turn.
+    pub(super) fn push_rest(&mut self, piece: &Batch, rest: Batch) {
+        let is_settled = |event: &&Event| index(&rest, event.position()).is_none();
+        let settled = piece.iter().filter(is_settled).map(Event::position);
+        self.taken.extend(settled);
+        self.push(rest);
     }
 
     /// Cuts the front piece in half. A single event stays as it is.
@@ -90,6 +104,7 @@ impl Queue {
 
     /// Takes the event at this position out: it was delivered ahead of its turn.
     pub(super) fn remove(&mut self, position: Position) {
+        self.taken.insert(position);
         let pieces = std::mem::take(&mut self.pieces);
         for piece in pieces {
             match index(&piece, position) {
@@ -124,9 +139,10 @@ impl Queue {
         self.pieces.iter().map(Batch::payload_bytes).sum()
     }
 
-    /// The event right after the first one.
-    pub(super) fn successor(&self) -> Option<Position> {
-        self.events().nth(1).map(Event::position)
+    /// The event right after the first one, of those that are wanted.
+    pub(super) fn successor(&self, wanted: impl Fn(Position) -> bool) -> Option<Position> {
+        let mut others = self.events().skip(1).map(Event::position);
+        others.find(|event| wanted(*event))
     }
 
     fn events(&self) -> impl Iterator<Item = &Event> {

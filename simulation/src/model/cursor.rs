@@ -37,7 +37,7 @@ impl World {
                 self.model.note(sink, number, |seen| {
                     seen.since = step;
                     (seen.failures, seen.deaths, seen.used_up) = (0, 0, None);
-                    (seen.probed_by, seen.witnessed) = (None, None);
+                    seen.probed_by = None;
                 });
             }
         }
@@ -67,6 +67,9 @@ impl World {
     ) {
         for letter in letters {
             self.was_buried(sink, letter);
+        }
+        if self.cursor(sink).is_some_and(|row| row.paused.is_none()) {
+            self.fuse_holds(sink, letters);
         }
         let step = self.model.step();
         for letter in letters {
@@ -135,7 +138,7 @@ impl World {
         self.count("abandoned leases");
         if let Some(witness) = self.model.sinks.get_mut(sink) {
             for begun in witness.begun.values_mut() {
-                begun.may_shrink = true;
+                begun.abandoned = true;
             }
         }
         let Some(row) = self.cursor(sink).filter(|row| row.delivering) else {

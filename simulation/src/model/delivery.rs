@@ -17,8 +17,6 @@ pub(crate) struct Told {
     pub(crate) blames: bool,
     /// Everything got through.
     pub(crate) all: bool,
-    /// The first event that was refused, if one after it was taken.
-    pub(crate) witnessed: Option<usize>,
 }
 
 impl World {
@@ -95,15 +93,17 @@ impl World {
         };
         let new = Begun {
             last,
-            may_shrink: false,
+            failed: false,
+            abandoned: false,
         };
         let Some(old) = witness.begun.insert(first, new) else {
             return;
         };
         if let Some(begun) = witness.begun.get_mut(&first) {
-            begun.may_shrink = old.may_shrink;
+            (begun.failed, begun.abandoned) = (old.failed, old.abandoned);
         }
-        if last > old.last || (last < old.last && !old.may_shrink) {
+        let (grows, shrinks) = (last > old.last, last < old.last);
+        if !old.failed && (grows || (shrinks && !old.abandoned)) {
             let before = old.last;
             let seen = format!("the range from {first} went to {before}, and now goes to {last}");
             self.violated("OB-8", seen);
@@ -148,14 +148,14 @@ impl World {
             if !self.takes(sink, other) || !self.same_key(sink, other, number) {
                 continue;
             }
-            let undeliverable = self.nature(sink, other) == Nature::Undeliverable;
-            if self.model.seen(sink, other).is_out_of_the_way() || undeliverable {
-                continue;
-            }
             if probe == Some((earlier, position)) {
                 self.count("probes taken");
                 self.model
                     .note(sink, other, |seen| seen.probed_by = Some(number));
+                continue;
+            }
+            let undeliverable = self.nature(sink, other) == Nature::Undeliverable;
+            if self.model.seen(sink, other).is_out_of_the_way() || undeliverable {
                 continue;
             }
             let name = self.sink_name(sink).to_owned();
@@ -163,7 +163,9 @@ impl World {
                 format!("evt_{number} is durable at {name} before its predecessor evt_{other}");
             self.violated("OB-4", seen);
         }
-        if let Some(successor) = self.model.seen(sink, number).probed_by {
+        let seen = self.model.seen(sink, number);
+        let first = seen.first_durable.is_none();
+        if let Some(successor) = seen.probed_by.filter(|_| first) {
             let seen =
                 format!("evt_{number} is durable after its successor evt_{successor}, the probe");
             self.violated("OB-4", seen);
@@ -179,16 +181,12 @@ impl World {
     /// The loop was told what a delivery came to.
     pub(crate) fn was_told(&mut self, sink: usize, batch: &Batch, told: Told) {
         let (now, step, wanted) = (self.now(), self.model.step(), self.attempts(sink));
-        if let Some(number) = told.witnessed {
-            self.model
-                .note(sink, number, |seen| seen.witnessed = Some(step));
-        }
         if !told.all {
             self.was_useless(sink, now);
             if let Some(witness) = self.model.sinks.get_mut(sink)
                 && let Some(begun) = witness.begun.get_mut(&batch.first().position())
             {
-                begun.may_shrink = true;
+                begun.failed = true;
             }
         }
         let alone = batch.len() == 1 && !batch.is_apart();

@@ -5,7 +5,7 @@ use outbox::{DeadLetter, Event};
 use outbox_runtime::settings::OnPoison;
 
 use crate::destination::Nature;
-use crate::world::{State, World, number_of};
+use crate::world::{World, number_of};
 
 impl World {
     /// A dead letter was committed.
@@ -17,7 +17,6 @@ impl World {
         self.count("dead letters");
         self.is_itself(event, "a dead letter");
         self.is_one_row(sink, event);
-        self.fuse_holds(sink);
         if letter.code.is_empty() || letter.error.is_empty() || letter.attempts == 0 {
             let seen =
                 format!("the dead letter evt_{number} of {name} says too little: {letter:?}");
@@ -43,6 +42,10 @@ impl World {
             return None;
         }
         let (seen, wanted) = (self.model.seen(sink, number), self.attempts(sink));
+        if seen.buried.is_some_and(|at| at >= seen.since) {
+            // The same settlement once more, because its answer was lost.
+            return None;
+        }
         let counted = seen.failures + seen.deaths;
         let Some(used_up) = seen.used_up else {
             return Some(format!(
@@ -51,10 +54,6 @@ impl World {
         };
         if seen.probed_by.is_some() {
             self.count("dead letters by a probe");
-            return None;
-        }
-        if seen.witnessed.is_some() && seen.own_sake > 0 {
-            self.count("dead letters with a witness");
             return None;
         }
         let durable = self.model.sinks.get(sink).map(|witness| &witness.durable)?;
@@ -86,18 +85,22 @@ impl World {
         }
     }
 
-    /// No more dead letters than the fuse allows.
-    fn fuse_holds(&mut self, sink: usize) {
-        let Some(poison) = self.plan.sinks.get(sink).map(|plan| plan.settings.poison) else {
+    /// Deliveries do not go on with more dead letters than the fuse allows. A frozen range is not cut: it may take
+    /// the last one there is room for, and some more.
+    pub(super) fn fuse_holds(&mut self, sink: usize, letters: &[&DeadLetter]) {
+        let Some(plan) = self.plan.sinks.get(sink).filter(|_| !letters.is_empty()) else {
             return;
         };
+        let (poison, frozen) = (plan.settings.poison, plan.frozen);
+        let these: Vec<_> = letters.iter().map(|it| it.event.position()).collect();
+        let before = self.recent_letters(sink, poison.window, &these);
         let recent = self.recent_letters(sink, poison.window, &[]);
-        let alive = |it: &&crate::world::Letter| it.sink == sink && it.state == State::Dead;
-        let known = self.letters.iter().filter(alive).count();
-        if recent > poison.max_dead_letters {
-            let max = poison.max_dead_letters;
-            let seen =
-                format!("{recent} dead letters in the window, and {max} are allowed ({known})");
+        let (counted, max) = match frozen {
+            true => (before + 1, poison.max_dead_letters),
+            false => (recent, poison.max_dead_letters),
+        };
+        if counted > max && recent > before {
+            let seen = format!("{counted} dead letters in the window, and {max} are allowed");
             self.violated("fuse", seen);
         }
     }

@@ -43,8 +43,11 @@ pub(crate) struct Witness {
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     last: Position,
-    /// Whether there was a reason to cut it smaller.
-    may_shrink: bool,
+    /// Whether its sink was told that it failed: then it may be cut, or put together with
+    /// what follows.
+    failed: bool,
+    /// Whether its holder has vanished: then it may be cut.
+    abandoned: bool,
 }
 
 /// What the model has seen of one event at one sink.
@@ -68,9 +71,6 @@ pub(crate) struct Seen {
     deaths: u32,
     /// When failures and deaths together reached what the settings ask for.
     used_up: Option<u64>,
-    /// When its sink was told that it was refused, and one after it in the same delivery
-    /// was taken.
-    witnessed: Option<u64>,
     /// The successor of its own key that was delivered ahead of it.
     probed_by: Option<usize>,
 }

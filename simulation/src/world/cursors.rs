@@ -202,6 +202,7 @@ impl World {
         };
         (row.in_hand, row.delivering, row.hunt) = (Some(mark.end), true, mark.hunt);
         row.suspect(mark.suspect.as_ref(), now);
+        self.trial_was_written(sink);
         Owned::Yes
     }
 }

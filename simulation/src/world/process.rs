@@ -75,8 +75,9 @@ impl Process {
         millis(self.born.elapsed())
     }
 
-    pub(crate) fn clock_jumped(&mut self) {
-        self.jumped_at = self.clock();
+    /// Its clock is about to jump.
+    pub(crate) fn clock_jumps(&mut self, by: u64) {
+        self.jumped_at = self.clock() + by;
     }
 
     /// Takes note that its connections were cut, if they were.

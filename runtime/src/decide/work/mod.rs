@@ -48,6 +48,8 @@ impl<'a> Rules<'a> {
 /// What the last holder left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
+    /// Failed deliveries of this batch.
+    pub failures: u32,
     /// The event under suspicion.
     pub suspect: Option<Suspect>,
     /// Whether its process died while it delivered what it had in hand.
@@ -72,6 +74,10 @@ pub struct Work<'a> {
     probe: Option<Batch>,
     /// What it was compared with in vain.
     tried: BTreeSet<Position>,
+    /// What can never be sent, known from comparing, and still has to have its turn.
+    never: BTreeSet<Position>,
+    /// Up to here no neighbour is asked: one of them may have killed the process.
+    deadly_to: Option<Position>,
     /// How many were asked in this round.
     asked: u32,
     /// Another one is to be asked, or else this is why to back off.
@@ -137,18 +143,23 @@ impl<'a> Work<'a> {
     #[must_use]
     pub fn new(rules: Rules<'a>, batch: Batch, end: Position, before: Before) -> Self {
         let (first, alone) = (batch.first().position(), batch.len() == 1);
+        let known = before.suspect.is_some();
         let suspect = before.suspect.filter(|suspect| suspect.position == first);
-        // What was in hand may be filtered out by now: then nobody here is to blame.
-        let died = before.died && before.in_hand.is_none_or(|end| first <= end);
+        // What was in hand may be filtered out by now, or what is known may be about an
+        // event further on: then nobody here is to blame.
+        let is_here = before.in_hand.is_none_or(|end| first <= end);
+        let died = before.died && is_here && (suspect.is_some() || !known);
         let mut work = Self {
             rules,
             queue: Queue::new(batch, end),
             suspect,
-            failures: 0,
+            failures: before.failures,
             extended: false,
             looking: false,
             probe: None,
             tried: BTreeSet::new(),
+            never: BTreeSet::new(),
+            deadly_to: None,
             asked: 0,
             asking: None,
             exhausted: false,
@@ -286,7 +297,7 @@ impl<'a> Work<'a> {
             return self.settled(piece, sorted.dead_letters);
         };
         let progress = rest.len() < piece.len();
-        self.queue.push(rest);
+        self.queue.push_rest(piece, rest);
         if let (1, Some(refusal)) = (piece.len(), refusal) {
             return self.refused_alone(refusal.code(), refusal.reason().to_owned(), error);
         }
@@ -301,7 +312,7 @@ impl<'a> Work<'a> {
         }
         self.suspect = None;
         Step {
-            up_to: sorted.up_to,
+            up_to: sorted.up_to.map(|up_to| self.queue.settled(up_to)),
             dead_letters: sorted.dead_letters,
             progress,
             next: Next::BackOff(error),
