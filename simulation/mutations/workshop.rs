@@ -10,6 +10,10 @@ use crate::list::Mutation;
 
 /// How many seeds are run at most for each mutation.
 const SEEDS: &str = "1500";
+/// How many without a mutation, to know that it is the mutation that fails.
+const SEEDS_BEFORE: &str = "100";
+/// How much of a violation is shown, in characters.
+const SHOWN: usize = 100;
 
 /// What the crates of the simulation are made of.
 const SOURCES: [&str; 8] = [
@@ -62,7 +66,7 @@ impl Workshop {
             .ok_or("the workspace has no line of members")?;
         let few = "members = [\"outbox\", \"sinks\", \"runtime\", \"simulation\"]";
         fs::write(&manifest, text.replace(members, few))?;
-        let Caught::Never = workshop.run()? else {
+        let Caught::Never = workshop.run(SEEDS_BEFORE)? else {
             return Err("a seed fails without any mutation: see `make sim`".into());
         };
         Ok(workshop)
@@ -78,12 +82,12 @@ impl Workshop {
             return Err(format!("{name}: its text is {found} times in {file}").into());
         }
         fs::write(&file, right.replace(mutation.find, mutation.replace))?;
-        let caught = self.run();
+        let caught = self.run(SEEDS);
         fs::write(&file, right)?;
         caught.map_err(|error| format!("{}: {error}", mutation.name).into())
     }
 
-    fn run(&self) -> Result<Caught> {
+    fn run(&self, count: &str) -> Result<Caught> {
         // The one that runs this program, or the one in the path.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
@@ -97,15 +101,14 @@ impl Workshop {
             return Err(format!("does not compile: {}", said(&built)).into());
         }
         let mut seeds = Command::new(self.target.join("debug").join("simulation"));
-        let ran = seeds.args(["--seeds", SEEDS, "--whole"]).output()?;
+        let ran = seeds.args(["--seeds", count, "--whole"]).output()?;
         if ran.status.success() {
             return Ok(Caught::Never);
         }
         let told = said(&ran);
         let violation = told.lines().find(|line| line.contains("violat"));
-        Ok(Caught::By(
-            violation.unwrap_or("it ended badly").trim().to_owned(),
-        ))
+        let violation = violation.unwrap_or("it ended badly").trim();
+        Ok(Caught::By(violation.chars().take(SHOWN).collect()))
     }
 }
 
