@@ -2,8 +2,12 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
+# How many seeds the simulation runs, or which one.
+SIM_SEEDS ?= 3000
+SIM_SEED ?=
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers build lint fmt clean
+.PHONY: help demo test test-servers sim mutations build lint fmt clean
 
 help: ## Lists what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,9 +23,18 @@ test: ## Runs all tests against real servers, which it installs if need be
 	@scripts/setup-build
 	@scripts/setup-test-servers
 	@scripts/run-tests
+	@$(MAKE) --no-print-directory sim mutations
 
 test-servers: ## Installs the servers that the tests start, and lists them
 	@scripts/setup-test-servers
+
+sim: ## Simulates the loop: SIM_SEEDS=10000 runs so many seeds, SIM_SEED=7 that one
+	@scripts/setup-build
+	@cargo run --quiet --locked -p simulation -- $(if $(SIM_SEED),--seed $(SIM_SEED),--seeds $(SIM_SEEDS))
+
+mutations: ## Proves that the simulation finds bugs: makes lines wrong, one at a time
+	@scripts/setup-build
+	@cargo run --quiet --locked -p simulation --bin mutations
 
 build: ## Builds the binary `sinks`, optimised
 	@scripts/setup-build

@@ -172,7 +172,8 @@ from public;
 -- How far each consumer of a stream has come, and what must survive a change of
 -- worker. `token` is the lease's under which the row was last claimed: a save
 -- under another one changes nothing. A position means something only in the
--- cluster that it comes from: a copied database is noticed by system_identifier.
+-- cluster that it comes from: a copied database is noticed by system_identifier. That is
+-- 0 once the position was found beyond all transactions, until somebody seeks or adopts.
 create table outbox_cursors (
     stream text not null,
     consumer text not null,
@@ -260,6 +261,8 @@ create table outbox_dead_letters (
     unique (sink, txid, seq)
 );
 create index outbox_dead_letters_recent on outbox_dead_letters (sink, dead_lettered_at);
+-- They are counted by the state, up to a bound, however many others there are.
+create index outbox_dead_letters_state on outbox_dead_letters (sink, state);
 create index outbox_dead_letters_replaying on outbox_dead_letters (sink, txid, seq)
     where state operator(pg_catalog.=) 'replaying'::text;
 

@@ -74,12 +74,14 @@ impl<S: Store> Tenure<'_, S> {
     /// Delivers the next replays, or finds that there are none left.
     pub(crate) async fn replay(&mut self) -> Result<(), Ended> {
         self.replays.has_turn = false;
-        let (store, sink, limit) = (self.hold.store, self.hold.sink, self.replays.limit());
+        let (store, sink) = (self.hold.store, self.hold.sink);
+        let most = u32::try_from(self.limits().max_events).unwrap_or(u32::MAX);
+        let limit = self.replays.limit().min(most);
         let waiting = self.hold.ask(|| store.replays(sink, limit)).await?;
         let events: Vec<_> = waiting.iter().map(|replay| replay.event.clone()).collect();
         let Some(batch) = Batch::new(events).map(Batch::apart) else {
             self.replays.due_at = None;
-            self.replays.one_by_one = false;
+            (self.replays.one_by_one, self.replays.beware) = (false, false);
             return Ok(());
         };
         if self.replays.beware {
@@ -90,9 +92,17 @@ impl<S: Store> Tenure<'_, S> {
             mut outcomes,
             one_by_one,
             next,
-        } = match self.attempt(&batch).await? {
-            Ok(attempt) => replayed(&waiting, &batch, attempt, unexplained),
-            Err(error) => Replayed {
+        } = match self.attempt(&batch).await {
+            Err(ended) => {
+                if self.replays.beware {
+                    // A stop is no death. Without the lease it can't be taken back.
+                    let again = all(&waiting, &ReplayOutcome::Postponed);
+                    self.write_outcomes(&again).await?;
+                }
+                return Err(ended);
+            }
+            Ok(Ok(attempt)) => replayed(&waiting, &batch, attempt, unexplained),
+            Ok(Err(error)) => Replayed {
                 outcomes: Vec::new(),
                 one_by_one: false,
                 next: Next::BackOff(error),

@@ -271,13 +271,13 @@ impl Run {
             }
             return;
         }
-        let worker = match action {
-            Action::Crash { worker }
-            | Action::Stop { worker }
-            | Action::Pause { worker, .. }
-            | Action::ClockJump { worker, .. }
-            | Action::Partition { worker, .. } => worker,
-            _ => return,
+        let (Action::Crash { worker }
+        | Action::Stop { worker }
+        | Action::Pause { worker, .. }
+        | Action::ClockJump { worker, .. }
+        | Action::Partition { worker, .. }) = action
+        else {
+            return;
         };
         let Some(host) = self.hosts.get_mut(worker).and_then(Option::as_mut) else {
             return;

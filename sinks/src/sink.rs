@@ -14,8 +14,9 @@ use crate::{Batch, Delivery, SinkError};
 /// # Contract
 ///
 /// *You may assume*: `probe` and `open` are called from within a tokio runtime;
-/// `open` is called once for each lease, and never while an earlier sink of this
-/// connector in this process is still delivering.
+/// `open` is never called while an earlier sink of this connector in this process is
+/// still delivering. It is called anew for each lease, and may be called again under the
+/// same one: after an error, a panic, a missed deadline or a pause.
 ///
 /// *You must*: return from both within the deadline the session gives, and keep
 /// secrets out of every error.
@@ -84,8 +85,9 @@ pub trait Sink: Send {
     /// [`Delivery::Each`] instead.
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError>;
 
-    /// Lets go of the destination. Called once, after the last delivery; everything
-    /// that was reported as delivered is durable already.
+    /// Lets go of the destination. Called at most once, after this sink's last delivery;
+    /// everything that was reported as delivered is durable already. A sink that
+    /// panicked or missed its deadline is dropped instead.
     ///
     /// # Errors
     /// Logged, and of no further consequence.

@@ -5,12 +5,13 @@
 //! A seek that an operator ordered is carried out here and nowhere else, so a cursor
 //! never has two writers, and nothing but a recorded command moves it back (OB-2).
 
-use sqlx::Row;
 use sqlx::postgres::PgRow;
+use sqlx::{Connection, PgConnection, Row};
 
 use super::database::Database;
 use super::error::DatabaseError;
 use super::lease::{Lease, seconds_left};
+use super::schema::Schema;
 use super::settlement::{Cursor, Origin, Stage, Suspect};
 use crate::{Position, Txid};
 
@@ -42,7 +43,8 @@ on conflict (stream, consumer) do update
 set token = excluded.token, obeyed = excluded.obeyed
 where kept.token <= excluded.token
 returning txid, seq,
-    system_identifier <> (pg_control_system()).system_identifier as other_cluster,
+    system_identifier not in (0, (pg_control_system()).system_identifier) as other_cluster,
+    system_identifier = 0 as beyond_horizon,
     exists (
         select from {schema}.outbox where txid >= pg_snapshot_xmax(pg_current_snapshot())
     ) as foreign_events,
@@ -53,6 +55,16 @@ returning txid, seq,
     exists (
         select from {schema}.outbox_dead_letters where sink = $5 and state = 'replaying'
     ) as replays";
+
+/// A cursor beyond the horizon belongs to no history that this database knows, and that
+/// is written down in place of the cluster: the horizon passes it sooner or later, and
+/// then nothing else would tell. Asked with the row locked, and in a statement of its own:
+/// the claim may have waited for a settlement that saw a later horizon than the claim did.
+const BEYOND: &str = "\
+update {schema}.outbox_cursors set system_identifier = 0
+where stream = 'outbox' and consumer = $1 and token = $2
+    and system_identifier = (pg_control_system()).system_identifier
+    and txid >= pg_snapshot_xmin(pg_current_snapshot())";
 
 /// That a delivery was never settled is told to one holder, who takes it for a death of
 /// the last one: told again, it would count twice.
@@ -65,37 +77,16 @@ impl Database {
     /// creates the cursor at `start` if there is none. `None` if a newer lease has it.
     ///
     /// # Errors
-    /// [`DatabaseError`]. What was carried out by then is not undone; it is right to
-    /// claim again.
+    /// [`DatabaseError`]. All was carried out or nothing; it is right to claim again.
     pub async fn claim(
         &self,
         sink: &str,
         lease: &Lease,
         start: Position,
     ) -> Result<Option<Cursor>, DatabaseError> {
-        let seek = sqlx::query(self.schema().sql(SEEK))
-            .bind(consumer(sink))
-            .bind(lease.token);
-        let claim = sqlx::query(self.schema().sql(CLAIM))
-            .bind(consumer(sink))
-            .bind(lease.token)
-            .bind(start.txid)
-            .bind(start.seq)
-            .bind(sink);
-        let told = sqlx::query(self.schema().sql(TOLD))
-            .bind(consumer(sink))
-            .bind(lease.token);
         let mut checkout = self.checkout().await?;
         let claimed = self
-            .within(async {
-                seek.execute(&mut *checkout).await?;
-                let row = claim.fetch_optional(&mut *checkout).await?;
-                let claimed = row.as_ref().map(cursor).transpose()?;
-                if claimed.as_ref().is_some_and(|cursor| cursor.delivering) {
-                    told.execute(&mut *checkout).await?;
-                }
-                Ok::<_, sqlx::Error>(claimed)
-            })
+            .within(claim(&mut checkout, self.schema(), sink, lease, start))
             .await
             .map_err(|error| error.while_doing("claim a cursor"))?;
         checkout.release();
@@ -103,11 +94,50 @@ impl Database {
     }
 }
 
+async fn claim(
+    connection: &mut PgConnection,
+    schema: &Schema,
+    sink: &str,
+    lease: &Lease,
+    start: Position,
+) -> Result<Option<Cursor>, sqlx::Error> {
+    let ours = |statement| {
+        let query = sqlx::query(schema.sql(statement));
+        query.bind(consumer(sink)).bind(lease.token)
+    };
+    let mut transaction = connection.begin().await?;
+    ours(SEEK).execute(&mut *transaction).await?;
+    let row = ours(CLAIM)
+        .bind(start.txid)
+        .bind(start.seq)
+        .bind(sink)
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let mut claimed = row.as_ref().map(cursor).transpose()?;
+    if let Some(cursor) = &mut claimed {
+        if ours(BEYOND)
+            .execute(&mut *transaction)
+            .await?
+            .rows_affected()
+            > 0
+        {
+            cursor.origin = Origin::BeyondHorizon;
+        }
+        if cursor.delivering {
+            ours(TOLD).execute(&mut *transaction).await?;
+        }
+    }
+    transaction.commit().await?;
+    Ok(claimed)
+}
+
 fn cursor(row: &PgRow) -> Result<Cursor, sqlx::Error> {
     let origin = if row.try_get("other_cluster")? {
         Origin::OtherCluster
     } else if row.try_get("foreign_events")? {
         Origin::ForeignEvents
+    } else if row.try_get("beyond_horizon")? {
+        Origin::BeyondHorizon
     } else {
         Origin::Here
     };

@@ -4,8 +4,10 @@
 //! rights: it can't touch the table, so it can't forge a position or skip a rule.
 //! A worker may read events and keep cursors, leases and dead letters; it can neither
 //! publish nor delete an event. Retention may delete events and move no cursor. An
-//! operator may order, by columns that a worker obeys and with a row in the record that
-//! nobody can change; to move a cursor or to touch an event is not in their power.
+//! operator may write the columns that a worker obeys, add to the record of orders and
+//! change nothing in it; to touch an event or to save a position is not in their power.
+//! Whoever writes those columns by hand is obeyed without a row in the record: no grant
+//! can tell a command from a statement.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 

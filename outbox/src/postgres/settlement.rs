@@ -156,6 +156,10 @@ pub enum Origin {
     /// The outbox holds events with transaction ids that this cluster has not given
     /// out yet: they came with a dump, and nobody would ever read them.
     ForeignEvents,
+    /// A claim found the cursor beyond all transactions of this database, which has lost
+    /// its last commits. It stays so when the transaction ids have caught up: what was
+    /// published meanwhile lies before the cursor and was never delivered.
+    BeyondHorizon,
 }
 
 /// A dead letter that is to be delivered again.

@@ -15,7 +15,7 @@ use super::prune::{strange_cursor, strange_event};
 use super::settlement::Suspect;
 use crate::{Position, Txid};
 
-/// Counting a backlog stops here.
+/// Counting a backlog, or dead letters, stops here.
 pub const MAX_COUNTED_LAG: u64 = 10_000;
 
 /// A sink's cursor, its holder and its lag.
@@ -63,7 +63,8 @@ pub struct Pause {
     pub reason: Option<String>,
 }
 
-/// How many dead letters a sink has in each state.
+/// How many dead letters a sink has in each state: [`MAX_COUNTED_LAG`] means as many or
+/// more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterCounts {
     /// They wait for an operator.
@@ -115,6 +116,21 @@ macro_rules! behind {
     };
 }
 
+/// How many dead letters a cursor's sink has in a state.
+macro_rules! dead_letters_in {
+    ($state:literal) => {
+        concat!(
+            "(select count(*) from (
+                 select from {schema}.outbox_dead_letters
+                 where sink = substr(kept.consumer, 6) and state = '",
+            $state,
+            "' limit $1
+             ) as counted) as ",
+            $state
+        )
+    };
+}
+
 const CURSORS: &str = concat!(
     "select kept.*, substr(kept.consumer, 6) as sink, lease.holder, lag, lag_age,
          extract(epoch from kept.next_retry_at - {schema}.compute_now())::float8 as wait,
@@ -126,12 +142,15 @@ const CURSORS: &str = concat!(
          on lease.name = $2 || substr(kept.consumer, 6)
          and lease.expires_at > {schema}.compute_now()
      cross join lateral (
-         select count(*) filter (where state = 'dead') as dead,
-             count(*) filter (where state = 'replaying') as replaying,
-             count(*) filter (where state = 'replayed') as replayed,
-             count(*) filter (where state = 'discarded') as discarded
-         from {schema}.outbox_dead_letters where sink = substr(kept.consumer, 6)
-     ) as letters ",
+         select ",
+    dead_letters_in!("dead"),
+    ", ",
+    dead_letters_in!("replaying"),
+    ", ",
+    dead_letters_in!("replayed"),
+    ", ",
+    dead_letters_in!("discarded"),
+    ") as letters ",
     behind!(),
     "where kept.stream = 'outbox' and kept.consumer like 'sink:%'
      order by kept.consumer"

@@ -89,8 +89,8 @@ pub(super) fn describe(out: &mut impl Write, hold: Option<&RetentionHold>) -> io
     if hold.strange {
         return writeln!(
             out,
-            "retention: nothing is deleted while there are positions of another cluster: see \
-             `sinks adopt`"
+            "retention: nothing is deleted while there are positions of another cluster or another \
+             history: see `sinks adopt` and docs/operate.md, After a restore"
         );
     }
     let consumer = &hold.consumer;

@@ -12,6 +12,7 @@
 
 mod document;
 mod environment;
+mod filters;
 mod interpolate;
 mod key;
 mod limits;
@@ -28,7 +29,9 @@ mod sink;
 mod tests;
 mod unknown;
 
-use outbox::ConnectSettings;
+use std::collections::BTreeMap;
+
+use outbox::{ConnectSettings, Filter};
 
 use document::Document;
 pub use environment::{Absent, Environment};
@@ -88,6 +91,8 @@ pub struct DatabaseConfig {
     pub log: Log,
     /// The names of the sinks, sorted.
     pub sinks: Vec<String>,
+    /// The sinks' filters, as far as they can be read without the sinks' variables.
+    pub filters: BTreeMap<String, Filter>,
 }
 
 impl Config {
@@ -161,6 +166,7 @@ impl DatabaseConfig {
                 database: database?,
                 retention: retention?,
                 log: log?,
+                filters: filters::filters(&document, &sinks),
                 sinks,
             })
         })();

@@ -28,8 +28,13 @@ pub fn limit(
     let room = if frozen && room > 0 { usize::MAX } else { room };
     let first = step.dead_letters.get(room)?;
     let position = first.event.position();
+    let is_open = |up_to: Position| up_to < position;
+    let open_before = match step.up_to {
+        Some(up_to) if !is_open(up_to) => "",
+        _ => "; events before it are still to be delivered",
+    };
     let what = format!(
-        "event {} at {position} would be a dead letter ({}: {})",
+        "event {} at {position} would be a dead letter ({}: {}){open_before}",
         first.event.id(),
         first.code,
         first.error

@@ -17,13 +17,15 @@ pub fn other_history(cursor: Position, origin: Origin, horizon: Txid) -> Option<
             "the outbox holds events with transaction ids that this cluster has not given out yet: \
              `sinks adopt` makes them its own (docs/operate.md, After a restore)",
         ),
-        Origin::Here if cursor.txid >= horizon => Some(
-            "the cursor lies beyond all transactions of this database, which was restored: \
-             `sinks seek` says where to go on (docs/operate.md, After a restore)",
-        ),
+        Origin::BeyondHorizon => Some(BEYOND_HORIZON),
+        Origin::Here if cursor.txid >= horizon => Some(BEYOND_HORIZON),
         Origin::Here => None,
     }
 }
+
+/// True from the moment at which it was found, also once the transaction ids have caught up.
+const BEYOND_HORIZON: &str = "the cursor was found beyond all transactions of this database, \
+     which was restored: `sinks seek` says where to go on (docs/operate.md, After a restore)";
 
 #[cfg(test)]
 mod tests {
@@ -40,5 +42,6 @@ mod tests {
         assert!(other_history(end, Origin::OtherCluster, Txid(100)).is_some());
         assert!(other_history(end, Origin::ForeignEvents, Txid(100)).is_some());
         assert!(other_history(Position::new(100, 1), Origin::Here, Txid(100)).is_some());
+        assert!(other_history(end, Origin::BeyondHorizon, Txid(200)).is_some());
     }
 }

@@ -139,9 +139,10 @@ impl Queue {
         self.pieces.iter().map(Batch::payload_bytes).sum()
     }
 
-    /// The event right after the first one.
-    pub(super) fn successor(&self) -> Option<Position> {
-        self.events().nth(1).map(Event::position)
+    /// The event right after the first one, of those that are wanted.
+    pub(super) fn successor(&self, wanted: impl Fn(Position) -> bool) -> Option<Position> {
+        let mut others = self.events().skip(1).map(Event::position);
+        others.find(|event| wanted(*event))
     }
 
     fn events(&self) -> impl Iterator<Item = &Event> {

@@ -43,6 +43,8 @@ pub fn resume(cursor: &Cursor, abandoned: bool, frozen: bool) -> Resumption {
         // A suspect is singled out anyway; what it was compared with need not come first.
         exact: ahead.filter(|_| frozen || (hunted && !suspected)),
         before: Before {
+            // One more failure is the second at least.
+            failures: cursor.attempts.min(1),
             suspect: cursor.suspect.clone(),
             died: hunted || (died && suspected),
             in_hand: ahead,

@@ -40,8 +40,10 @@ pub(crate) struct Tenure<'a, S> {
     sink: Option<Box<dyn Sink>>,
     /// The history that the cursor was claimed in.
     pub(crate) history: u64,
-    /// Whether the last holder may have died, until that was considered.
+    /// Whether the last holder may have died, until a batch has begun.
     abandoned: bool,
+    /// Whether it died in a delivery that it had written down.
+    died: bool,
     /// Failed attempts in a row.
     attempts: u32,
     outage: Outage,
@@ -87,6 +89,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             sink: None,
             history: 0,
             abandoned: lease.abandoned,
+            died: false,
             attempts: 0,
             outage: Outage::default(),
             saved: Position::BEGINNING,
@@ -105,6 +108,7 @@ impl<'a, S: Store> Tenure<'a, S> {
     pub(crate) async fn claim(&mut self, reading: Option<Feed>) -> Result<Feed, Ended> {
         // A seek may be carried out: what was passed before it must not be saved after it.
         let (passed, before) = (self.passed.take(), (self.history, self.saved));
+        self.turn = None;
         self.hold.look_at_orders().await?;
         let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
         let start = self.of.sink.start;
@@ -114,15 +118,18 @@ impl<'a, S: Store> Tenure<'a, S> {
             async move { Ok((history, claim.await?)) }
         };
         let (history, claim) = self.hold.ask_unless_stopped(claiming).await?;
-        let cursor = claim.ok_or(Ended::LeaseLost)?;
+        let mut cursor = claim.ok_or(Ended::LeaseLost)?;
         self.history = history;
+        // It is told once, and counts until a batch has begun.
+        cursor.delivering |= self.died;
+        self.died = cursor.delivering;
         self.same_history(&cursor).await?;
         let (position, attempts) = (cursor.position, cursor.attempts);
         info!(sink, %position, attempts, "cursor claimed");
         self.replays.ordered(cursor.replays);
         self.wait_while_paused(cursor.paused.as_deref()).await?;
         let frozen = self.of.connector.frozen_ranges();
-        let begun = resume(&cursor, std::mem::take(&mut self.abandoned), frozen);
+        let begun = resume(&cursor, self.abandoned, frozen);
         if begun.hunt != Hunt::No {
             info!(
                 sink,
@@ -224,6 +231,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         if self.hunt == Hunt::NextBatch {
             self.hunt = Hunt::Until(end);
         }
+        (self.abandoned, self.died) = (false, false);
         let of = self.of;
         let rules = Rules {
             poison_attempts: of.sink.poison.attempts,
@@ -344,13 +352,14 @@ impl<'a, S: Store> Tenure<'a, S> {
     }
 
     async fn close_sink(&mut self) {
+        self.turn = None;
         let Some(sink) = self.sink.take() else { return };
         if let Err(error) = attempt::close(sink, CLOSE_TIMEOUT).await {
             warn!(sink = self.hold.sink, ?error, "can't close the sink");
         }
     }
 
-    fn limits(&self) -> BatchLimits {
+    pub(crate) fn limits(&self) -> BatchLimits {
         let (ours, theirs) = (self.of.sink.batch, self.of.connector.batch_limits());
         BatchLimits {
             max_events: ours.max_events.unwrap_or(theirs.max_events),

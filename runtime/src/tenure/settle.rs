@@ -171,6 +171,7 @@ impl<S: Store> Tenure<'_, S> {
         let probing = suspect.is_some_and(|it| matches!(it.stage, Stage::Probing(_)));
         while let Some(due_at) = self.replays.due_at().filter(|_| !probing)
             && due_at < again_at
+            && Instant::now() < again_at
         {
             self.hold.until_stopped(sleep_until(due_at)).await?;
             self.replay().await?;

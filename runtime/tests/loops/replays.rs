@@ -45,11 +45,12 @@ async fn replays_are_delivered_apart_and_never_touch_the_cursor() {
 async fn a_backlog_and_replays_take_turns() {
     let types = ["a.live"; 300];
     let (store, destination) = (MemoryStore::with_events(&types), Destination::default());
+    store.look(|state| state.slow_claim = Duration::from_millis(1));
     destination.take(Duration::from_millis(10));
-    store.look(|state| replay(state, 1..251));
+    store.look(|state| replay(state, 1..10));
     let worker = Worker::start(&store, &destination, "w1");
     until("the replays are done", || {
-        store.look(|state| state.replayed.len() == 250)
+        store.look(|state| state.replayed.len() == 9)
     })
     .await;
     let live = destination.deliveries().len() - destination.apart().len();

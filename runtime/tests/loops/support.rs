@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) ordered: Vec<Replay>,
     pub(crate) replayed: Vec<(i64, ReplayOutcome)>,
     pub(crate) seek: Option<Position>,
+    /// How long a claim takes.
+    pub(crate) slow_claim: Duration,
     pub(crate) operation: i64,
     pub(crate) reads: usize,
     pub(crate) renewals_fail: bool,
@@ -205,6 +207,8 @@ impl Store for MemoryStore {
         lease: &Lease,
         _start: Start,
     ) -> Result<Option<Cursor>, StoreError> {
+        let slow = self.look(|state| state.slow_claim);
+        tokio::time::sleep(slow).await;
         let mut state = self.up()?;
         if state.cursor_token > lease.token {
             return Ok(None);

@@ -1,10 +1,13 @@
 //! A dump in a new cluster: nothing is lost, nothing is skipped, and nothing that was
 //! delivered before is sent again (A23).
 
+use std::time::Duration;
+
 use outbox::{Adopted, Event, Filter, OperateError, Origin, Owned, PageRequest, Position, adopt};
 use sqlx::Connection;
+use tokio::time::timeout;
 
-use crate::fixture::{Outbox, on_each_postgres, subjects};
+use crate::fixture::{Outbox, event, on_each_postgres, subjects};
 use crate::holding::{back_off, cursor, failure, go, hold, mark, row};
 use crate::operations::record;
 
@@ -364,7 +367,15 @@ async fn a_dry_run_adopts_nothing_and_a_sound_database_needs_nothing() {
         outbox.run("update {s}.leases set expires_at = now()").await;
         restore_cursor(&outbox, "a", Position::new(FAR, 1)).await;
         let before = (row(&outbox).await, everything(&outbox).await.len());
-        let planned = adopt(&outbox.settings, "jo", true).await.unwrap().unwrap();
+        let mut application = outbox.application().await;
+        let mut open = application.begin().await.unwrap();
+        let publisher = outbox.publisher();
+        publisher.publish(&mut open, event("s")).await.unwrap();
+        let planning = adopt(&outbox.settings, "jo", true);
+        let planned = timeout(Duration::from_secs(20), planning).await;
+        let planned = planned.expect("it waits for no publisher");
+        open.rollback().await.unwrap();
+        let planned = planned.unwrap().unwrap();
         assert_eq!((planned.operation, planned.rows), (None, 1));
         assert_eq!(
             (row(&outbox).await, everything(&outbox).await.len()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox::{Failure, Mark, Origin, Owned, Position, Stage, Then};
+use outbox::{Failure, Mark, Origin, Owned, Position, SeekTarget, Stage, Then};
 use sqlx::Connection;
 use tokio::time::{sleep, timeout};
 
@@ -225,6 +225,49 @@ async fn events_that_came_with_a_dump_are_known_as_such() {
             "insert into {s}.outbox (txid, topic, payload) values ('9000000000', 'a.b', '{}')";
         outbox.run(foreign).await;
         assert_eq!(cursor(&outbox, &one).await.origin, Origin::ForeignEvents);
+    })
+    .await;
+}
+
+/// A23: a database that lost its last commits gives their transaction ids out again.
+#[tokio::test]
+async fn a_cursor_beyond_the_horizon_is_refused_until_a_seek_also_when_the_ids_catch_up() {
+    on_each_postgres(async |outbox| {
+        let database = &outbox.database;
+        let one = hold(&outbox, "one").await;
+        let published = outbox.publish_subjects(0..3).await;
+        let head = outbox.head_after(published[2].position).await;
+        assert_eq!(go(&outbox, &one, head.end()).await, Owned::Yes);
+        assert_eq!(cursor(&outbox, &one).await.origin, Origin::Here);
+        outbox
+            .run(
+                "update {s}.outbox_cursors set seq = 7,
+                     txid = (pg_snapshot_xmax(pg_current_snapshot())::text::int8 + 50)::text::xid8",
+            )
+            .await;
+        let beyond = cursor(&outbox, &one).await;
+        assert_eq!(beyond.origin, Origin::BeyondHorizon);
+
+        while database.head().await.unwrap().horizon <= beyond.position.txid {
+            outbox.publish_subjects(0..2).await;
+        }
+        let two = lease(&outbox, "two").await;
+        for _ in 0..2 {
+            assert_eq!(cursor(&outbox, &two).await, beyond, "it stays so");
+        }
+        let nothing = database.prune(Duration::ZERO, Position::BEGINNING).await;
+        assert_eq!(nothing.unwrap().rows, 0);
+        assert!(database.retention_hold().await.unwrap().unwrap().strange);
+
+        let back = SeekTarget::Position(published[2].position);
+        database.seek("a", back, "jo", false).await.unwrap();
+        let found = cursor(&outbox, &two).await;
+        assert_eq!(
+            (found.origin, found.position),
+            (Origin::Here, published[2].position)
+        );
+        let pruned = database.prune(Duration::ZERO, Position::BEGINNING).await;
+        assert_eq!(pruned.unwrap().rows, 3);
     })
     .await;
 }

@@ -1,5 +1,6 @@
 //! Each duty has the rights that it needs and no others.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox::{
@@ -236,7 +237,7 @@ async fn retention_can_delete_events_and_move_no_cursor() {
 }
 
 #[tokio::test]
-async fn an_operator_can_order_and_do_nothing_by_hand() {
+async fn an_operator_can_write_what_orders_are_made_of_and_nothing_else() {
     on_each_postgres(async |outbox| {
         let published = outbox.publish(&[event("s"), event("s"), event("s")]).await;
         let head = outbox.head_after(published[2].position).await;
@@ -256,7 +257,7 @@ async fn an_operator_can_order_and_do_nothing_by_hand() {
             database.seek("a", target, "me", false).await.unwrap();
         }
         let of = |id| DeadLetterFilter { ids: vec![id], ..DeadLetterFilter::default() };
-        let replayed = database.replay_dead_letters(&of(1), "me", false).await;
+        let replayed = database.replay_dead_letters(&of(1), &BTreeMap::new(), "me", false).await;
         assert!(replayed.unwrap().operation.is_some());
         let discarded = database.discard_dead_letters(&of(2), "me", false).await;
         assert!(discarded.unwrap().operation.is_some());

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox::{
-    DeadLetter, DeadLetterFilter, DeadLetterRow, DeadLetterState, Event, Lease, Moment, NewEvent,
-    Newer, Owned, Position, Published, ReplayOutcome, Replaying, SeekTarget, Then,
+    DeadLetter, DeadLetterFilter, DeadLetterRow, DeadLetterState, Event, Filter, Lease, Moment,
+    NewEvent, Newer, Owned, Position, Published, ReplayOutcome, Replaying, SeekTarget, Then,
 };
 
 use crate::fixture::{Outbox, on_each_postgres};
@@ -76,7 +76,7 @@ async fn states(outbox: &Outbox) -> Vec<&'static str> {
 async fn replay(outbox: &Outbox, filter: &DeadLetterFilter) -> Replaying {
     let database = &outbox.database;
     database
-        .replay_dead_letters(filter, "jo", false)
+        .replay_dead_letters(filter, &BTreeMap::new(), "jo", false)
         .await
         .unwrap()
 }
@@ -141,7 +141,7 @@ async fn a_replay_marks_what_is_dead_once() {
         };
         let planned = outbox
             .database
-            .replay_dead_letters(&filter, "jo", true)
+            .replay_dead_letters(&filter, &BTreeMap::new(), "jo", true)
             .await;
         let planned = planned.unwrap();
         assert_eq!((planned.operation, planned.sinks), (None, of_a(2)));
@@ -206,11 +206,69 @@ const SURE: Newer = Newer {
 };
 
 async fn newer(outbox: &Outbox) -> Newer {
-    let database = &outbox.database;
-    let planned = database
-        .replay_dead_letters(&everything(), "jo", true)
+    newer_of(outbox, &[("a", Filter::default())]).await
+}
+
+async fn newer_of(outbox: &Outbox, taken: &[(&str, Filter)]) -> Newer {
+    let taken = taken.iter();
+    let taken = taken.map(|(sink, filter)| ((*sink).to_owned(), filter.clone()));
+    let planned = outbox
+        .database
+        .replay_dead_letters(&everything(), &taken.collect(), "jo", true)
         .await;
     planned.unwrap().newer
+}
+
+#[tokio::test]
+async fn an_event_that_the_sink_does_not_take_has_overtaken_nothing() {
+    on_each_postgres(async |outbox| {
+        let (_, one) = scene(&outbox).await;
+        let later = outbox.publish_subjects([1]).await;
+        let end = outbox.head_after(later[0].position).await.end();
+        assert_eq!(go(&outbox, &one, end).await, Owned::Yes);
+        let of_type = |pattern: &str| Filter {
+            types: vec![pattern.parse().unwrap()],
+            ..Filter::default()
+        };
+        let unsure = Newer {
+            unsure: true,
+            ..SURE
+        };
+        let overtaken = Newer {
+            overtaken: 1,
+            ..SURE
+        };
+        for (taken, expected) in [
+            (vec![("a", Filter::default())], overtaken),
+            (vec![("a", of_type("*"))], overtaken),
+            (vec![("a", of_type("elsewhere.*"))], SURE),
+            (vec![("b", Filter::default())], unsure),
+        ] {
+            assert_eq!(newer_of(&outbox, &taken).await, expected, "{taken:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_order_stands_where_later_events_can_not_be_looked_at() {
+    on_each_postgres(async |outbox| {
+        scene(&outbox).await;
+        outbox
+            .run("alter table {s}.outbox rename payload to body")
+            .await;
+        let replaying = replay(&outbox, &everything()).await;
+        assert!(replaying.operation.is_some());
+        assert_eq!(
+            replaying.newer,
+            Newer {
+                unsure: true,
+                ..SURE
+            }
+        );
+        assert_eq!(states(&outbox).await, ["replaying"; 3]);
+    })
+    .await;
 }
 
 #[tokio::test]

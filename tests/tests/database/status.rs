@@ -1,10 +1,11 @@
 //! What is shown of the cursors, and of what holds retention back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outbox::{
-    CursorStatus, DeadLetterCounts, DeadLetterFilter, Owned, Position, RetentionHold, SeekTarget,
-    Stage, Then,
+    CursorStatus, DeadLetterCounts, DeadLetterFilter, MAX_COUNTED_LAG, Owned, Position,
+    RetentionHold, SeekTarget, Stage, Then,
 };
 
 use crate::fixture::{Outbox, on_each_postgres};
@@ -52,7 +53,7 @@ async fn what_stands_in_a_sinks_way_is_shown() {
                     .unwrap();
             } else {
                 database
-                    .replay_dead_letters(&filter, "jo", false)
+                    .replay_dead_letters(&filter, &BTreeMap::new(), "jo", false)
                     .await
                     .unwrap();
             }
@@ -78,6 +79,30 @@ async fn what_stands_in_a_sinks_way_is_shown() {
             discarded: 1,
         };
         assert_eq!(shown.dead_letters, counts);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn counting_dead_letters_ends_early_in_each_state() {
+    on_each_postgres(async |outbox| {
+        hold(&outbox, "one").await;
+        outbox
+            .run(
+                "insert into {s}.outbox_dead_letters
+                     (sink, txid, seq, event_id, topic, payload, code, error, attempts,
+                      first_failed_at, state)
+                 select 'a', '1', n, 'e', 'a.b', '{}', 'NO', 'no', 1, now(),
+                     case when n <= 10500 then 'replayed' else 'dead' end
+                 from generate_series(1, 10502) as n",
+            )
+            .await;
+        let counts = DeadLetterCounts {
+            dead: 2,
+            replayed: MAX_COUNTED_LAG,
+            ..DeadLetterCounts::default()
+        };
+        assert_eq!(status(&outbox).await.dead_letters, counts);
     })
     .await;
 }

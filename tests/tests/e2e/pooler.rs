@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Executor, Row};
 use tokio::time::sleep;
 
 use super::fixture::{
-    Load, Scene, assert_complete_in_order, configure_via, in_file, published, start,
+    Load, Scene, assert_complete_in_order, configure_via, eventually, in_file, published, start,
 };
 
 /// A pooler that was told to pass over the settings that it does not know.
@@ -113,9 +113,17 @@ async fn connections_that_are_cut_between_statements_never_make_two_owners() {
     };
     let load = load.run(scene.database().clone());
     let cuts = async {
-        for turn in 0..5 {
-            // One is cut again and again, and the other hears nothing for longer than a lease.
-            let (cut, hung) = (&networks[turn % 2], &networks[(turn + 1) % 2]);
+        for _ in 0..5 {
+            // The owner hears nothing for longer than its lease, and the other one is cut again
+            // and again.
+            let owner = async || scene.holder("x").await;
+            let owner = eventually("somebody holds the lease", owner).await;
+            let [a, b] = &networks;
+            let (hung, cut) = if owner.starts_with("a-") {
+                (a, b)
+            } else {
+                (b, a)
+            };
             hung.set(Mode::Hang);
             for _ in 0..20 {
                 sleep(Duration::from_millis(150)).await;

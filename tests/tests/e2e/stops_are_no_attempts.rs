@@ -11,7 +11,6 @@ use super::fixture::{Running, Scene, eventually, in_file, publish_one, scripted}
 
 const FAULTS: &str = "{ type = \"poison.pill\", does = \"hold\", while = \"held\" }, \
                       { type = \"poison.pill\", does = \"refuse\", while = \"broken\" }";
-const SETTINGS: &str = "retry = { initial = \"50ms\", max = \"100ms\" }\npoison = { attempts = 3 }";
 
 /// Starts a worker and waits until it has the poison in hand, which it does not let go of.
 async fn in_hand(scene: &Scene, worker: &mut Running) {
@@ -37,11 +36,14 @@ async fn held_against_it(scene: &Scene) -> Value {
     columns.map(|name| row[name].clone()).into_iter().collect()
 }
 
-#[tokio::test]
-async fn an_event_that_is_refused_or_cut_off_while_the_worker_stops_is_not_blamed_for_it() {
+/// Stops twice while a suspect is in hand that may have so many attempts.
+async fn stopped_with_a_suspect_in_hand(attempts: u32) {
     let scene = Scene::new().await;
-    let worker = "lease_ttl = \"2s\"\nshutdown_timeout = \"2s\"";
-    scene.configure_worker(worker, &scripted("x", SETTINGS, FAULTS));
+    let worker = "lease_ttl = \"2s\"\nshutdown_timeout = \"1s\"";
+    let settings = format!(
+        "retry = {{ initial = \"50ms\", max = \"100ms\" }}\npoison = {{ attempts = {attempts} }}"
+    );
+    scene.configure_worker(worker, &scripted("x", &settings, FAULTS));
     scene.break_it("broken");
     publish_one(scene.database(), "poison.pill", "s").await;
     let mut worker = scene.run_scripted("first");
@@ -76,6 +78,16 @@ async fn an_event_that_is_refused_or_cut_off_while_the_worker_stops_is_not_blame
     assert!(!worker.log().contains("may have died"), "{}", worker.log());
     assert!(scene.dead_letters("x").await.is_empty());
     assert_eq!(in_file(&scene.path("x.ndjson")).len(), 1);
+}
+
+#[tokio::test]
+async fn an_event_that_is_refused_or_cut_off_while_the_worker_stops_is_not_blamed_for_it() {
+    stopped_with_a_suspect_in_hand(100).await;
+}
+
+#[tokio::test]
+async fn nor_is_one_that_has_had_its_attempts() {
+    stopped_with_a_suspect_in_hand(3).await;
 }
 
 #[tokio::test]

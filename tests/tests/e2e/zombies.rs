@@ -9,37 +9,57 @@ use sqlx::Executor;
 use tokio::time::sleep;
 
 use super::fixture::{
-    Scene, assert_complete_by_key, configure, configure_via, cursor_version, eventually, held_by,
+    Running, Scene, assert_complete_by_key, configure, configure_via, cursor_version, eventually,
     in_file, is_held_by, publish, publish_one, scripted, start_scripted,
 };
 
-const HOLD: &str = "{ does = \"hold\", while = \"held\" }";
 const TTL: &str = "3s";
+
+/// A sink of the worker `who`, which holds deliveries as long as there is a file `held-<who>`.
+fn sink(who: &str, more: &str) -> String {
+    let hold = format!("{{ does = \"hold\", while = \"held-{who}\" }}");
+    scripted("x", "", &[hold.as_str(), more].join(", "))
+}
+
+/// Waits until one event is in hand that was not before there were so many deliveries.
+async fn one_in_hand(scene: &Scene, before: usize) {
+    let look = async || {
+        let calls = scene.calls("x");
+        (calls.len() > before && calls.last()?.events == 1).then_some(())
+    };
+    eventually("one event is in hand", look).await;
+}
+
+/// The second worker takes over, and has the same event in hand: nothing has moved the cursor.
+async fn taken_over(scene: &Scene) -> Running {
+    scene.break_it("held-b");
+    let before = scene.calls("x").len();
+    let mut b = start_scripted(scene, "b");
+    b.says("cursor claimed", 1).await;
+    one_in_hand(scene, before).await;
+    b
+}
 
 #[tokio::test]
 async fn a_worker_that_was_frozen_past_its_lease_sets_nothing_aside_when_it_wakes_up() {
     let scene = Scene::new().await;
-    let refuses = format!("{HOLD}, {{ type = \"poison.pill\", does = \"undeliverable\" }}");
-    configure(&scene, "a", TTL, &scripted("x", "", &refuses));
-    configure(&scene, "b", TTL, &scripted("x", "", ""));
-    scene.configure(&scripted("x", "", ""));
+    let never = "{ type = \"poison.pill\", does = \"undeliverable\" }";
+    configure(&scene, "a", TTL, &sink("a", never));
+    configure(&scene, "b", TTL, &sink("b", ""));
+    scene.configure(&sink("b", ""));
     let mut a = start_scripted(&scene, "a");
     publish(scene.database(), 10).await;
     scene.up_to_date("x").await;
-    scene.break_it("held");
+    scene.break_it("held-a");
+    let before = scene.calls("x").len();
     publish_one(scene.database(), "poison.pill", "s").await;
-    let begun = async || (scene.calls("x").last()?.events == 1).then_some(());
-    eventually("a has it in hand", begun).await;
-    let mut b = start_scripted(&scene, "b");
-    b.says("started", 1).await;
+    one_in_hand(&scene, before).await;
     a.signal(Signal::STOP);
-    held_by(&scene, "x", "b").await;
-    let published = publish(scene.database(), 20).await;
-    scene.up_to_date("x").await;
+    let mut b = taken_over(&scene).await;
     let cursor = cursor_version(&scene).await;
 
     // Its sink answers at once that the event can never be sent.
-    scene.mend_it("held");
+    scene.mend_it("held-a");
     a.signal(Signal::CONT);
     a.says("another worker may go on", 1).await;
     assert_eq!(
@@ -49,6 +69,10 @@ async fn a_worker_that_was_frozen_past_its_lease_sets_nothing_aside_when_it_wake
     );
     assert!(scene.dead_letters("x").await.is_empty());
     assert!(is_held_by(&scene, "x", "b").await);
+    scene.mend_it("held-b");
+    let published = publish(scene.database(), 20).await;
+    scene.up_to_date("x").await;
+    assert!(scene.dead_letters("x").await.is_empty());
     assert_complete_by_key("b", &in_file(&scene.path("x.ndjson")), &published);
     a.stop().await;
     b.stop().await;
@@ -78,11 +102,12 @@ async fn updates(scene: &Scene) -> i64 {
 async fn a_write_that_was_on_its_way_past_the_lease_changes_nothing_when_it_arrives() {
     let scene = Scene::new().await;
     count_updates(&scene).await;
-    let network = Proxy::start(shared::postgres(PostgresVersion::Oldest).await.addr()).await;
+    let postgres = shared::postgres(PostgresVersion::Oldest).await.addr();
+    let network = Proxy::start(postgres).await;
     let url = scene.database().url_via(network.addr());
-    configure_via(&scene, "a", &url, TTL, &scripted("x", "", HOLD));
-    configure(&scene, "b", TTL, &scripted("x", "", ""));
-    scene.configure(&scripted("x", "", ""));
+    configure_via(&scene, "a", &url, TTL, &sink("a", ""));
+    configure(&scene, "b", TTL, &sink("b", ""));
+    scene.configure(&sink("b", ""));
     let mut a = start_scripted(&scene, "a");
     // Until its connections know the statement: what is on its way must be all that it takes.
     for _ in 0..60 {
@@ -90,18 +115,15 @@ async fn a_write_that_was_on_its_way_past_the_lease_changes_nothing_when_it_arri
         sleep(Duration::from_millis(10)).await;
     }
     scene.up_to_date("x").await;
-    scene.break_it("held");
-    publish(scene.database(), 1).await;
-    let begun = async || (scene.calls("x").last()?.events == 1).then_some(());
-    eventually("a has an event in hand", begun).await;
+    scene.break_it("held-a");
+    let before = scene.calls("x").len();
+    publish_one(scene.database(), "a.b", "s").await;
+    one_in_hand(&scene, before).await;
 
     // The destination has the event, and the word of it gets stuck in the network.
     network.set(Mode::Hang);
-    scene.mend_it("held");
-    let mut b = start_scripted(&scene, "b");
-    held_by(&scene, "x", "b").await;
-    let published = publish(scene.database(), 20).await;
-    scene.up_to_date("x").await;
+    scene.mend_it("held-a");
+    let mut b = taken_over(&scene).await;
     let (cursor, before) = (cursor_version(&scene).await, updates(&scene).await);
     network.set(Mode::Pass);
     let arrived = async || (updates(&scene).await > before).then_some(());
@@ -112,6 +134,9 @@ async fn a_write_that_was_on_its_way_past_the_lease_changes_nothing_when_it_arri
         "the cursor was written"
     );
     assert!(is_held_by(&scene, "x", "b").await);
+    scene.mend_it("held-b");
+    let published = publish(scene.database(), 20).await;
+    scene.up_to_date("x").await;
     assert_complete_by_key("both", &in_file(&scene.path("x.ndjson")), &published);
     a.stop().await;
     b.stop().await;

@@ -48,8 +48,8 @@ pub struct AdoptedCursor {
 }
 
 /// Gives every row of the outbox and every cursor a position of this cluster, on a
-/// connection of its own. `None` if all of them have one. Publishers wait meanwhile. The
-/// connection's role must own the tables.
+/// connection of its own. `None` if all of them have one. Publishers wait meanwhile, but
+/// for a dry run nobody does. The connection's role must own the tables.
 ///
 /// # Errors
 /// [`OperateError`]; also while a worker holds a sink's lease. All is done or nothing.
@@ -82,8 +82,9 @@ async fn give(
     dry_run: bool,
 ) -> Answer<Option<Adopted>> {
     // A sound database is left alone: nobody has to wait or to stop for that answer.
-    if plan(connection, schema, 0).await?.is_none() {
-        return Ok(Ok(None));
+    match foresee(connection, schema).await? {
+        Ok(Some(_)) if !dry_run => {}
+        planned => return Ok(planned),
     }
     let mut transaction = connection.begin().await?;
     // In this order: a publisher has locked only the first, a worker at most one of the
@@ -97,21 +98,12 @@ async fn give(
         transaction.rollback().await?;
         return Ok(Err(OperateError::Held(holders)));
     }
-    let drawn = match dry_run {
-        true => 0,
-        false => draw(&mut transaction, schema).await?,
+    let drawn = draw(&mut transaction, schema).await?;
+    let Some(mut adopted) = plan(&mut transaction, schema, drawn).await? else {
+        transaction.rollback().await?;
+        return Ok(Ok(None));
     };
-    let found = plan(&mut transaction, schema, drawn).await?;
-    let mut adopted = match found {
-        Some(adopted) if !dry_run => {
-            renumber(&mut transaction, schema, &adopted).await?;
-            adopted
-        }
-        unchanged => {
-            transaction.rollback().await?;
-            return Ok(Ok(unchanged));
-        }
-    };
+    renumber(&mut transaction, schema, &adopted).await?;
     let cursors = adopted.cursors.iter().map(|cursor| {
         let positions = json!({"from": cursor.from.to_string(), "to": cursor.to.to_string()});
         (cursor.consumer.clone(), positions)
@@ -122,6 +114,23 @@ async fn give(
     adopted.operation = Some(record(&mut transaction, schema, what, by, &details).await?);
     transaction.commit().await?;
     Ok(Ok(Some(adopted)))
+}
+
+/// What adopting would do now. It sees one moment and locks nothing.
+async fn foresee(connection: &mut PgConnection, schema: &Schema) -> Answer<Option<Adopted>> {
+    let mut moment = connection
+        .begin_with("begin isolation level repeatable read, read only")
+        .await?;
+    let planned = plan(&mut moment, schema, 0).await?;
+    let holders = match planned {
+        Some(_) => holders(&mut moment, schema).await?,
+        None => None,
+    };
+    moment.rollback().await?;
+    Ok(match holders {
+        Some(holders) => Err(OperateError::Held(holders)),
+        None => Ok(planned),
+    })
 }
 
 /// The sinks whose leases are held, and by whom.

@@ -26,7 +26,7 @@ const MAX_SET_ASIDE: i64 = 10_000;
 const PAGE_ROWS: usize = 1_000;
 const PAGE_BYTES: usize = 4 << 20;
 
-/// What was found of overtaking events.
+/// What was found of overtaking events, among those that the sink takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Newer {
     /// How many of the dead letters were overtaken, as far as that was found.
@@ -40,7 +40,11 @@ type Letter = (String, Txid, i64, String, String);
 
 impl Database {
     /// Looks for events that have overtaken these dead letters.
-    pub(super) async fn newer_events(&self, ids: &[i64]) -> Result<Newer, DatabaseError> {
+    pub(super) async fn newer_events(
+        &self,
+        ids: &[i64],
+        taken: &BTreeMap<String, Filter>,
+    ) -> Result<Newer, DatabaseError> {
         let letters = self.letters(ids).await?;
         let mut newer = Newer {
             overtaken: 0,
@@ -57,9 +61,14 @@ impl Database {
         }
         let mut budget = MAX_ROWS;
         for (sink, events) in sinks {
-            let found = self.overtaken(sink, &events, &mut budget).await?;
-            newer.overtaken += found.overtaken;
-            newer.unsure |= found.unsure;
+            let filter = taken.get(sink);
+            let all = Filter::default();
+            let found = self
+                .overtaken(sink, &events, filter.unwrap_or(&all), &mut budget)
+                .await?;
+            // Whether a sink that is configured elsewhere takes these is not known.
+            newer.overtaken += filter.map_or(0, |_| found.overtaken);
+            newer.unsure |= found.unsure || filter.is_none() && found.overtaken > 0;
         }
         Ok(newer)
     }
@@ -81,6 +90,7 @@ impl Database {
         &self,
         sink: &str,
         letters: &[Event],
+        filter: &Filter,
         budget: &mut usize,
     ) -> Result<Newer, DatabaseError> {
         let Some(passed) = self.passed(sink, letters).await? else {
@@ -100,7 +110,7 @@ impl Database {
         for letter in letters.iter().filter(|letter| !letter.subject().is_empty()) {
             last.insert(letter.subject(), Position::BEGINNING);
         }
-        let mut reader = self.reader(&Filter::default()).await?;
+        let mut reader = self.reader(filter).await?;
         let mut after = first;
         while *budget > 0 && after < passed.cursor {
             let page = reader.read(passed.page(after, *budget)).await?;

@@ -58,7 +58,8 @@ struct Report {
     /// Whether there may be more of these.
     #[serde(skip_serializing_if = "Option::is_none")]
     overtaken_is_minimum: Option<bool>,
-    /// The sinks of these that no worker holds: they deliver nothing for now.
+    /// The sinks of these of which it is known that no worker holds them: they deliver
+    /// nothing for now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_running: Vec<String>,
 }
@@ -69,12 +70,14 @@ impl Replay {
         let (config, database) = database::open(source, "sinks dead-letters").await?;
         known::require(&filter.sinks, &config.sinks, &database).await?;
         let (by, dry_run) = (self.order.by.name(), self.order.dry_run);
-        let found = database.replay_dead_letters(&filter, &by, dry_run).await?;
+        let found = database
+            .replay_dead_letters(&filter, &config.filters, &by, dry_run)
+            .await?;
         let Newer { overtaken, unsure } = found.newer;
         let report = Report {
             dry_run,
             dead_letters: found.sinks.values().sum(),
-            not_running: not_running(&database, found.sinks.keys()).await?,
+            not_running: not_running(&database, found.sinks.keys()).await,
             sinks: found.sinks,
             overtaken: Some(overtaken),
             overtaken_is_minimum: Some(unsure),
@@ -103,18 +106,17 @@ impl Discard {
     }
 }
 
-async fn not_running(
-    database: &Database,
-    sinks: impl Iterator<Item = &String>,
-) -> Result<Vec<String>, Failure> {
+/// The order is given by now: a sink that can't be looked at is left out.
+async fn not_running(database: &Database, sinks: impl Iterator<Item = &String>) -> Vec<String> {
     let mut idle = Vec::new();
     for sink in sinks {
-        let seen = database.obedience(sink).await?;
-        if seen.is_none_or(|seen| seen.holder.is_none()) {
+        if let Ok(seen) = database.obedience(sink).await
+            && seen.is_none_or(|seen| seen.holder.is_none())
+        {
             idle.push(sink.clone());
         }
     }
-    Ok(idle)
+    idle
 }
 
 impl Order {

@@ -74,6 +74,7 @@ struct Suspected {
 
 #[derive(Debug, Default, Serialize)]
 struct DeadLetters {
+    /// Counting each of these stops at `MAX_COUNTED_LAG`.
     dead: u64,
     replaying: u64,
     replayed: u64,
@@ -251,9 +252,14 @@ const fn counts(counts: DeadLetterCounts) -> DeadLetters {
 
 impl DeadLetters {
     fn cell(&self) -> String {
+        let shown = |counted: u64| match counted {
+            MAX_COUNTED_LAG.. => format!("{counted}+"),
+            _ => counted.to_string(),
+        };
+        let dead = shown(self.dead);
         match self.replaying {
-            0 => self.dead.to_string(),
-            replaying => format!("{} (+{replaying} replaying)", self.dead),
+            0 => dead,
+            replaying => format!("{dead} (+{} replaying)", shown(replaying)),
         }
     }
 }
@@ -356,5 +362,20 @@ mod tests {
         assert_eq!(json["suspect"]["seconds"], 9.0);
         assert_eq!(json["seek"], "5.1");
         assert_eq!(json["dead_letters"]["replayed"], 4);
+    }
+
+    #[test]
+    fn dead_letters_that_were_not_all_counted_have_a_plus() {
+        let cell = |dead, replaying| {
+            let letters = DeadLetters {
+                dead,
+                replaying,
+                ..DeadLetters::default()
+            };
+            letters.cell()
+        };
+        assert_eq!(cell(MAX_COUNTED_LAG - 1, 0), "9999");
+        assert_eq!(cell(MAX_COUNTED_LAG, 0), "10000+");
+        assert_eq!(cell(3, MAX_COUNTED_LAG), "3 (+10000+ replaying)");
     }
 }

@@ -48,6 +48,8 @@ impl<'a> Rules<'a> {
 /// What the last holder left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Before {
+    /// Failed deliveries of this batch.
+    pub failures: u32,
     /// The event under suspicion.
     pub suspect: Option<Suspect>,
     /// Whether its process died while it delivered what it had in hand.
@@ -72,6 +74,10 @@ pub struct Work<'a> {
     probe: Option<Batch>,
     /// What it was compared with in vain.
     tried: BTreeSet<Position>,
+    /// What can never be sent, known from comparing, and still has to have its turn.
+    never: BTreeSet<Position>,
+    /// Up to here no neighbour is asked: one of them may have killed the process.
+    deadly_to: Option<Position>,
     /// How many were asked in this round.
     asked: u32,
     /// Another one is to be asked, or else this is why to back off.
@@ -147,11 +153,13 @@ impl<'a> Work<'a> {
             rules,
             queue: Queue::new(batch, end),
             suspect,
-            failures: 0,
+            failures: before.failures,
             extended: false,
             looking: false,
             probe: None,
             tried: BTreeSet::new(),
+            never: BTreeSet::new(),
+            deadly_to: None,
             asked: 0,
             asking: None,
             exhausted: false,

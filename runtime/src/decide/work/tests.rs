@@ -361,6 +361,7 @@ fn one_death_in_the_last_attempt_convicts_only_what_has_killed_before() {
         }),
         died: true,
         in_hand: Some(at(1)),
+        ..Before::default()
     };
     let mut work = Work::new(rules(&connector), batch(&[1, 2]), at(2), before("NO"));
     let Todo::Deliver(task) = work.todo() else {
@@ -388,12 +389,49 @@ fn a_neighbour_that_kills_is_not_asked_again() {
             }),
             died: true,
             in_hand: Some(at(2)),
+            ..Before::default()
         },
     );
     let Todo::Deliver(task) = work.todo() else {
         panic!("another neighbour")
     };
     assert_eq!(task.batch.first().position(), at(3));
+}
+
+#[test]
+fn neighbours_that_kill_one_after_the_other_need_a_person() {
+    let connector = never();
+    let keys: Vec<_> = (0..40).collect();
+    let mut suspect = Some(Suspect {
+        position: at(1),
+        attempts: ATTEMPTS,
+        stage: Stage::Comparing,
+        code: "NO".to_owned(),
+        error: "no".to_owned(),
+    });
+    let mut in_hand = at(2);
+    for death in 1.. {
+        let before = Before {
+            suspect: suspect.clone(),
+            died: true,
+            in_hand: Some(in_hand),
+            ..Before::default()
+        };
+        let mut work = Work::new(rules(&connector), batch(&keys), at(40), before);
+        match work.todo() {
+            Todo::Deliver(task) => {
+                assert!(task.batch.end() > in_hand, "none is asked twice");
+                in_hand = task.batch.end();
+            }
+            Todo::Settle(step) => {
+                assert!(matches!(step.next, Next::Halt(_)));
+                assert_eq!(death, ATTEMPTS);
+                return;
+            }
+            other @ (Todo::AwaitNeighbour | Todo::Nothing) => panic!("{other:?}"),
+        }
+        suspect = work.suspect();
+    }
 }
 
 #[test]
@@ -411,6 +449,7 @@ fn a_successor_that_kills_again_and_again_needs_a_person() {
             suspect: suspect.clone(),
             died: true,
             in_hand: Some(at(2)),
+            ..Before::default()
         };
         let mut work = Work::new(rules(&connector), batch(&[1, 1]), at(2), before);
         suspect = work.suspect();
@@ -557,6 +596,7 @@ fn an_event_that_kills_the_process_is_found_by_its_deaths() {
             suspect: suspect.clone(),
             died: deaths > 0,
             in_hand: Some(at(1)),
+            ..Before::default()
         };
         let mut work = Work::new(rules(&connector), batch(&[1]), at(1), before);
         suspect = work.suspect();

@@ -47,12 +47,14 @@ impl Work<'_> {
             (Some(Stage::Confirming), true) if self.has_crashed() => self.looking = true,
             (Some(Stage::Alone | Stage::Confirming), true) => self.crashed(),
             (Some(Stage::Comparing), true) => {
-                // Another neighbour next time: this one may be what kills.
-                self.tried.extend(in_hand);
+                // Another neighbour next time: this one may be what kills, and those
+                // before it may have done so earlier.
+                self.deadly_to = in_hand;
                 self.set_stage(Stage::Alone);
                 self.looking = true;
+                self.count_without_end();
             }
-            (Some(Stage::Probing(_)), true) => self.died_probing(),
+            (Some(Stage::Probing(_)), true) => self.count_without_end(),
             (Some(Stage::Comparing | Stage::Confirming), false) => self.set_stage(Stage::Alone),
             (Some(Stage::Alone | Stage::Probing(_)), false) => {}
             (None, died) => {
@@ -70,7 +72,8 @@ impl Work<'_> {
         self.set_stage(Stage::Alone);
     }
 
-    fn died_probing(&mut self) {
+    /// Counts what nothing can be learned from; at the second limit a person must decide.
+    fn count_without_end(&mut self) {
         let limit = self.rules.poison_attempts.max(1).saturating_mul(2);
         let Some(suspect) = &mut self.suspect else {
             return;
@@ -78,9 +81,9 @@ impl Work<'_> {
         suspect.attempts = suspect.attempts.saturating_add(1);
         if suspect.attempts >= limit {
             self.halt = Some(format!(
-                "the process dies whenever the event after {} is delivered, and that one was \
-                 refused: nothing can tell which of them is to blame",
-                suspect.position
+                "the event at {} was refused ({}: {}), and the deliveries of those after it kill \
+                 the process or never end: nothing can tell which of them is to blame",
+                suspect.position, suspect.code, suspect.error
             ));
         }
     }
@@ -120,7 +123,15 @@ impl Work<'_> {
                 return None;
             }
         }
-        Some(Todo::AwaitNeighbour)
+        if self.queue.payload_bytes() < MAX_OPEN {
+            return Some(Todo::AwaitNeighbour);
+        }
+        let position = self.suspect.as_ref()?.position;
+        let reason = format!(
+            "the event at {position} kills the process, and nothing that follows may be sent \
+             ahead of it"
+        );
+        Some(Todo::Settle(Step::only(Next::Halt(reason))))
     }
 
     pub(super) fn comparing(&mut self) -> Todo {
@@ -223,7 +234,12 @@ impl Work<'_> {
                 self.spare_what_kills();
                 Step::only(Next::BackOff(error))
             }
-            Err(Not::Known(error)) => Step::only(Next::BackOff(error)),
+            Err(Not::Known(error)) => {
+                if timed_out(&error) {
+                    self.count_without_end();
+                }
+                Step::only(Next::BackOff(error))
+            }
             Err(Not::Ours(error)) => Step::only(Next::GiveUp(error)),
         }
     }
@@ -240,7 +256,7 @@ impl Work<'_> {
     /// asked. Within a frozen range it goes when its turn comes.
     fn bury(&mut self, dead_letter: DeadLetter) -> Step {
         let position = dead_letter.event.position();
-        self.tried.insert(position);
+        self.never.insert(position);
         let dead_letters = if self.rules.frozen {
             Vec::new()
         } else {
@@ -353,11 +369,21 @@ impl Work<'_> {
         let suspect = self.suspect.as_ref()?;
         let may = self.rules.probe_successors && suspect.code != TIMED_OUT;
         let alone = self.neighbours(|_| true).is_empty();
-        (may && alone).then(|| self.queue.successor())?
+        let successor = self.queue.successor(|event| !self.never.contains(&event))?;
+        (may && alone && !self.is_deadly(successor)).then_some(successor)
     }
 
+    /// Events of other keys that may be sent ahead of the suspect.
     fn neighbours(&self, wanted: impl Fn(Position) -> bool) -> Vec<Position> {
-        self.queue.neighbours(|event| self.rules.key(event), wanted)
+        let may = |event| !self.is_deadly(event) && !self.never.contains(&event);
+        self.queue.neighbours(
+            |event| self.rules.key(event),
+            |event| may(event) && wanted(event),
+        )
+    }
+
+    fn is_deadly(&self, event: Position) -> bool {
+        self.deadly_to.is_some_and(|end| event <= end)
     }
 
     pub(super) fn stage(&self) -> Option<Stage> {

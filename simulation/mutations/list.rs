@@ -1,0 +1,122 @@
+//! What is made wrong, one line at a time.
+
+/// One line of the sources made wrong.
+#[derive(Debug)]
+pub(crate) struct Mutation {
+    /// What it does, and the guarantee that it breaks.
+    pub(crate) name: &'static str,
+    /// The file, from the root of the workspace.
+    pub(crate) file: &'static str,
+    /// The text that is replaced; it is there exactly once.
+    pub(crate) find: &'static str,
+    /// What it is replaced with.
+    pub(crate) replace: &'static str,
+}
+
+const fn mutation(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+) -> Mutation {
+    Mutation {
+        name,
+        file,
+        find,
+        replace,
+    }
+}
+
+/// At least one for each of OB-1 to OB-8, and some for promises without a number.
+pub(crate) const MUTATIONS: &[Mutation] = &[
+    mutation(
+        "OB-1: the cursor passes what is open",
+        "runtime/src/decide/queue.rs",
+        "let Some(open) = self.first() else {",
+        "let Some(open) = self.first().filter(|_| false) else {",
+    ),
+    mutation(
+        "OB-1: dead letters are not written",
+        "runtime/src/tenure/settle.rs",
+        "            up_to: up_to.or(passed),\n            dead_letters,",
+        "            up_to: up_to.or(passed),\n            dead_letters: Vec::new(),",
+    ),
+    mutation(
+        "OB-1, OB-2: what was passed is saved over a seek",
+        "runtime/src/tenure/mod.rs",
+        "(self.passed.take(), (self.history, self.saved));",
+        "(self.passed, (self.history, self.saved));",
+    ),
+    mutation(
+        "OB-2: a seek is followed by what was read before it",
+        "runtime/src/tenure/mod.rs",
+        "&& (history, position) == before",
+        "&& history == before.0",
+    ),
+    mutation(
+        "OB-3: who was told that it is fenced goes on",
+        "runtime/src/hold.rs",
+        "Some(Owned::No) => Err(Ended::LeaseLost),",
+        "Some(Owned::No) => Ok(()),",
+    ),
+    mutation(
+        "OB-4: halves are tried in the wrong order",
+        "runtime/src/decide/queue.rs",
+        "                self.push(right);\n                self.push(left);",
+        "                self.push(left);\n                self.push(right);",
+    ),
+    mutation(
+        "OB-4: the rest does not wait behind a refused event",
+        "runtime/src/decide/queue.rs",
+        "let Some(first) = events.next().and_then(&key) else {",
+        "let Some(first) = events.next().map(|_| Cow::Borrowed(\"\")) else {",
+    ),
+    mutation(
+        "OB-5: reading does not stop at the horizon",
+        "runtime/src/feed.rs",
+        "horizon: head.horizon,",
+        "horizon: outbox::Txid(u64::MAX),",
+    ),
+    mutation(
+        "OB-6: no neighbour has to go through",
+        "runtime/src/decide/work/trial.rs",
+        "        if confirmed {",
+        "        if confirmed || self.used_up() {",
+    ),
+    mutation(
+        "OB-6: no last attempt after the neighbour",
+        "runtime/src/decide/work/trial.rs",
+        "                self.set_stage(Stage::Confirming);\n                return Step::only(Next::Go);",
+        "                return self.convict();",
+    ),
+    mutation(
+        "OB-7: dead letters are written without the cursor's move",
+        "runtime/src/tenure/settle.rs",
+        "            up_to: up_to.or(passed),",
+        "            up_to: up_to.or(passed).filter(|_| dead_letters.is_empty()),",
+    ),
+    mutation(
+        "OB-8: a frozen range is not written down",
+        "runtime/src/tenure/mod.rs",
+        "let frozen = self.of.connector.frozen_ranges() && self.marked != Some(end);",
+        "let frozen = false;",
+    ),
+    mutation(
+        "OB-8: a range that was begun is read anew",
+        "runtime/src/feed.rs",
+        "exact: from.exact,",
+        "exact: None,",
+    ),
+    mutation(
+        "progress: nothing more is read to compare with",
+        "runtime/src/decide/work/trial.rs",
+        "lacking && self.queue.payload_bytes() < MAX_OPEN",
+        "lacking && self.queue.payload_bytes() > MAX_OPEN",
+    ),
+    mutation(
+        "the fuse does not blow",
+        "runtime/src/decide/fuse.rs",
+        "let first = step.dead_letters.get(room)?;",
+        "let first = step.dead_letters.get(room.max(1_000_000))?;",
+    ),
+];

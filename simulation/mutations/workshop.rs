@@ -1,0 +1,133 @@
+//! A copy of the sources in which a line can be made wrong.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::list::Mutation;
+
+/// How many seeds are run at most for each mutation.
+const SEEDS: &str = "1500";
+
+/// What the crates of the simulation are made of.
+const SOURCES: [&str; 8] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "sinks.toml",
+    "migrations",
+    "outbox",
+    "sinks",
+    "runtime",
+    "simulation",
+];
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What came of a mutation.
+#[derive(Debug)]
+pub(crate) enum Caught {
+    /// A seed failed: the violation.
+    By(String),
+    /// None did.
+    Never,
+}
+
+/// The copy, in `target/mutations`.
+pub(crate) struct Workshop {
+    sources: PathBuf,
+    target: PathBuf,
+}
+
+impl Workshop {
+    /// Copies the sources anew; what was compiled before stays.
+    pub(crate) fn open() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let folder = root.join("target").join("mutations");
+        let workshop = Self {
+            sources: folder.join("sources"),
+            target: folder.join("target"),
+        };
+        fs::create_dir_all(&workshop.sources)?;
+        for source in SOURCES {
+            copy(&root.join(source), &workshop.sources.join(source))?;
+        }
+        // The workspace without the members that are not copied.
+        let manifest = workshop.sources.join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)?;
+        let members = text
+            .lines()
+            .find(|line| line.starts_with("members = "))
+            .ok_or("the workspace has no line of members")?;
+        let few = "members = [\"outbox\", \"sinks\", \"runtime\", \"simulation\"]";
+        fs::write(&manifest, text.replace(members, few))?;
+        let Caught::Never = workshop.run()? else {
+            return Err("a seed fails without any mutation: see `make sim`".into());
+        };
+        Ok(workshop)
+    }
+
+    /// Makes one line wrong, runs seeds, and makes it right again.
+    pub(crate) fn tries(&self, mutation: &Mutation) -> Result<Caught> {
+        let file = self.sources.join(mutation.file);
+        let right = fs::read_to_string(&file)?;
+        let found = right.matches(mutation.find).count();
+        if found != 1 {
+            let (name, file) = (mutation.name, mutation.file);
+            return Err(format!("{name}: its text is {found} times in {file}").into());
+        }
+        fs::write(&file, right.replace(mutation.find, mutation.replace))?;
+        let caught = self.run();
+        fs::write(&file, right)?;
+        caught.map_err(|error| format!("{}: {error}", mutation.name).into())
+    }
+
+    fn run(&self) -> Result<Caught> {
+        // The one that runs this program, or the one in the path.
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build
+            .current_dir(&self.sources)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .args(["build", "--quiet", "--offline", "-p", "simulation"])
+            .args(["--bin", "simulation"]);
+        let built = build.output()?;
+        if !built.status.success() {
+            return Err(format!("does not compile: {}", said(&built)).into());
+        }
+        let mut seeds = Command::new(self.target.join("debug").join("simulation"));
+        let ran = seeds.args(["--seeds", SEEDS, "--whole"]).output()?;
+        if ran.status.success() {
+            return Ok(Caught::Never);
+        }
+        let told = said(&ran);
+        let violation = told.lines().find(|line| line.contains("violat"));
+        Ok(Caught::By(
+            violation.unwrap_or("it ended badly").trim().to_owned(),
+        ))
+    }
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
+
+/// Copies a file or a folder, but only what is another than what is there: cargo goes by
+/// the times of files.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if fs::metadata(from)?.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            copy(&from.join(&name), &to.join(&name))?;
+        }
+        return Ok(());
+    }
+    let content = fs::read(from)?;
+    if fs::read(to).is_ok_and(|there| there == content) {
+        return Ok(());
+    }
+    fs::write(to, content)
+}
