@@ -94,13 +94,21 @@ impl Workshop {
         build
             .current_dir(&self.sources)
             .env("CARGO_TARGET_DIR", &self.target)
-            .args(["build", "--quiet", "--offline", "-p", "simulation"])
+            .args([
+                "build",
+                "--quiet",
+                "--offline",
+                "--profile",
+                "sim",
+                "-p",
+                "simulation",
+            ])
             .args(["--bin", "simulation"]);
         let built = build.output()?;
         if !built.status.success() {
             return Err(format!("does not compile: {}", said(&built)).into());
         }
-        let mut seeds = Command::new(self.target.join("debug").join("simulation"));
+        let mut seeds = Command::new(self.target.join("sim").join("simulation"));
         let ran = seeds.args(["--seeds", count, "--whole"]).output()?;
         if ran.status.success() {
             return Ok(Caught::Never);
