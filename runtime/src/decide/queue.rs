@@ -118,18 +118,22 @@ impl Queue {
     }
 
     /// Events after the first one that may be delivered ahead of it: of each other key
-    /// the first one, if it is as wanted. Without keys nobody may.
+    /// the first one that is not in `never`, if it is as wanted. Without keys nobody may.
     pub(super) fn neighbours<'e>(
         &'e self,
         key: impl Fn(&'e Event) -> Option<Cow<'e, str>>,
+        never: &BTreeSet<Position>,
         wanted: impl Fn(Position) -> bool,
     ) -> Vec<Position> {
+        // What can never be sent keeps back nothing of its key.
         let mut events = self.events();
         let Some(first) = events.next().and_then(&key) else {
             return Vec::new();
         };
         let mut seen = BTreeSet::from([first]);
-        let others = events.filter(|event| key(event).is_some_and(|key| seen.insert(key)));
+        let others = events
+            .filter(|event| !never.contains(&event.position()))
+            .filter(|event| key(event).is_some_and(|key| seen.insert(key)));
         let others = others.map(Event::position).filter(|other| wanted(*other));
         others.take(MAX_NEIGHBOURS).collect()
     }

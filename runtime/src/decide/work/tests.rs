@@ -338,6 +338,38 @@ fn a_neighbour_that_can_never_be_sent_goes_at_once_and_the_next_one_is_asked() {
 }
 
 #[test]
+fn what_can_never_be_sent_does_not_hide_that_its_key_is_another_one() {
+    let connector = never();
+    let frozen = Rules {
+        frozen: true,
+        ..rules(&connector)
+    };
+    let before = Before {
+        suspect: Some(Suspect {
+            position: at(1),
+            attempts: ATTEMPTS,
+            stage: Stage::Alone,
+            code: "NO".to_owned(),
+            error: "no".to_owned(),
+        }),
+        ..Before::default()
+    };
+    let mut work = Work::new(frozen, batch(&[1, 2, 2]), at(3), before);
+    assert_eq!(next_seq(&mut work), 1);
+    work.after(Ok(Delivery::Each(vec![Verdict::Refused(refusal())])));
+    assert_eq!(next_seq(&mut work), 2);
+    // It stays in its range, so it is still there when the next one is looked for.
+    work.after(Ok(Delivery::Each(vec![Verdict::Undeliverable(refusal())])));
+    assert_eq!(next_seq(&mut work), 3);
+    let step = work.after(Ok(Delivery::All));
+    assert!(
+        step.dead_letters.is_empty(),
+        "the suspect is tried once more"
+    );
+    assert_eq!(next_seq(&mut work), 1);
+}
+
+#[test]
 fn a_suspect_by_timeouts_is_never_compared_with_its_own_successor() {
     let connector = never();
     let mut work = Work::new(rules(&connector), batch(&[1, 1]), at(2), Before::default());

@@ -375,10 +375,10 @@ impl Work<'_> {
 
     /// Events of other keys that may be sent ahead of the suspect.
     fn neighbours(&self, wanted: impl Fn(Position) -> bool) -> Vec<Position> {
-        let may = |event| !self.is_deadly(event) && !self.never.contains(&event);
         self.queue.neighbours(
             |event| self.rules.key(event),
-            |event| may(event) && wanted(event),
+            &self.never,
+            |event| !self.is_deadly(event) && wanted(event),
         )
     }
 
