@@ -195,7 +195,7 @@ impl<S: Store> Dispatch<S> {
         let pause = match ended {
             Ended::Stopped | Ended::Ordered => Duration::ZERO,
             // Long enough for the other worker to take it.
-            Ended::GivenBack => STANDBY_INTERVAL * 5,
+            Ended::GivenBack => STANDBY_INTERVAL * 3,
             // Nothing may spin, whatever ends a tenure again and again.
             Ended::LeaseLost | Ended::Reread => STANDBY_INTERVAL,
             Ended::Fenced(_) | Ended::Foreign(_) => self.worker.lease_ttl,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::fixture::{
     Scene, assert_each_once, configure, eventually, in_file, is_held_by, publish, start,
@@ -51,6 +51,8 @@ async fn sinks_spread_to_a_second_worker_and_come_back_at_once_when_it_stops() {
     // No sink goes to and fro.
     let given = a.count("giving a sink back") + b.count("giving a sink back");
     assert_eq!(given, 2);
+    // Who gave a sink back leaves it alone for a while, so that the other one can take it.
+    sleep(Duration::from_secs(4)).await;
 
     let asked_at = Instant::now();
     b.stop().await;

@@ -34,7 +34,7 @@ async fn one_in_hand(scene: &Scene, before: usize) {
 async fn taken_over(scene: &Scene) -> Running {
     scene.break_it("held-b");
     let before = scene.calls("x").len();
-    let mut b = start_scripted(scene, "b");
+    let b = start_scripted(scene, "b");
     b.says("cursor claimed", 1).await;
     one_in_hand(scene, before).await;
     b
