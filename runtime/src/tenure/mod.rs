@@ -5,6 +5,7 @@
 
 mod settle;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,9 @@ pub(crate) struct Tenure<'a, S> {
     /// What the first batch begins with.
     before: Before,
     hunt: Hunt,
+    /// Dead letters that were written ahead of the cursor: read again, they are not
+    /// written again, and take no room of the fuse.
+    buried: BTreeSet<Position>,
     /// How far the cursor may move because events were filtered out, since when.
     passed: Option<(Position, Instant)>,
     pub(crate) replays: Replays,
@@ -94,6 +98,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             outage: Outage::default(),
             saved: Position::BEGINNING,
             marked: None,
+            buried: BTreeSet::new(),
             before: Before::default(),
             hunt: Hunt::No,
             passed: None,
@@ -136,6 +141,9 @@ impl<'a, S: Store> Tenure<'a, S> {
                 "the last holder may have died: marking deliveries for a while"
             );
             self.replays.beware();
+        }
+        if position < self.saved {
+            self.buried.clear();
         }
         (self.saved, self.attempts) = (position, attempts);
         self.marked = begun.exact.filter(|_| frozen);

@@ -23,6 +23,8 @@ impl<S: Store> Tenure<'_, S> {
         mut step: Step,
         suspect: Option<Suspect>,
     ) -> Result<(), Ended> {
+        let buried = |dead: &DeadLetter| self.buried.contains(&dead.event.position());
+        step.dead_letters.retain(|dead| !buried(dead));
         if let Some(pause) = self.blow_fuse(&mut step).await? {
             error!(
                 sink = self.hold.sink,
@@ -107,6 +109,10 @@ impl<S: Store> Tenure<'_, S> {
             .await?;
         self.turn = None;
         self.saved = settlement.up_to.unwrap_or(self.saved);
+        let dead_letters = settlement.dead_letters.iter();
+        self.buried
+            .extend(dead_letters.map(|dead| dead.event.position()));
+        self.buried.retain(|position| *position > self.saved);
         if let Hunt::Until(end) = self.hunt
             && self.saved >= end
         {

@@ -209,3 +209,34 @@ async fn a_row_of_bad_events_is_worked_off_one_by_one_at_a_batch_size_of_one() {
     worker.stopped().await;
     assert_eq!(dead(&store), [2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_goes_on_with_the_dead_letters_that_there_was_no_room_for() {
+    let (store, destination) = (MemoryStore::with_events(&FIVE), Destination::default());
+    destination.rule(|batch| {
+        let verdict = |txid: u64| match txid {
+            1 => Verdict::Unconfirmed,
+            _ => Verdict::Undeliverable(Refusal::new("ILLEGAL", "a bad template")),
+        };
+        let verdicts = batch.iter().map(|event| verdict(event.position().txid.0));
+        Ok(Delivery::Each(verdicts.collect()))
+    });
+    let mut sink = settings();
+    sink.batch.max_events = Some(5);
+    sink.poison.max_dead_letters = 3;
+    let worker = Worker::start_with(&store, &destination, "w1", sink);
+    until("it pauses", || {
+        store.look(|state| state.cursor.paused.is_some())
+    })
+    .await;
+    assert_eq!(dead(&store), [2, 3, 4]);
+    // The count begins anew, as a resume has it.
+    let resume = |state: &mut crate::support::State| {
+        state.cursor.paused = None;
+        state.resumed_with = state.dead_letters.len();
+    };
+    store.look(|state| state.order(resume));
+    until("the last one goes as well", || dead(&store).len() == 4).await;
+    assert_eq!(dead(&store), [2, 3, 4, 5]);
+    worker.stopped().await;
+}

@@ -44,6 +44,8 @@ pub(crate) struct State {
     pub(crate) saves: Vec<Position>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) dead_letters: Vec<DeadLetter>,
+    /// How many of them there were at the last resume.
+    pub(crate) resumed_with: usize,
     /// The dead letters that wait to be replayed, and what came of those that did.
     pub(crate) replaying: Vec<Replay>,
     pub(crate) ordered: Vec<Replay>,
@@ -293,7 +295,8 @@ impl Store for MemoryStore {
     ) -> Result<u32, StoreError> {
         let state = self.up()?;
         let counts = |dead: &&DeadLetter| !except.contains(&dead.event.position());
-        Ok(u32::try_from(state.dead_letters.iter().filter(counts).count()).unwrap())
+        let recent = state.dead_letters.iter().skip(state.resumed_with);
+        Ok(u32::try_from(recent.filter(counts).count()).unwrap())
     }
 
     async fn replays(&self, _sink: &str, limit: u32) -> Result<Vec<Replay>, StoreError> {

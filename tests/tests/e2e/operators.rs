@@ -142,7 +142,8 @@ async fn a_pause_lets_the_delivery_in_hand_finish_and_resume_ends_a_backoff() {
     scene.mend_it("held");
     worker.says("paused", 1).await;
     taken(&scene, 10).await;
-    assert_eq!(scene.status("x").await["lag_events"], 10);
+    // Other tests hold transactions open in the same cluster now and then.
+    scene.status_when("x", |row| row["lag_events"] == 10).await;
 
     scene.break_it("out");
     scene.sinks(&["resume", "x"]).await.succeeded();
