@@ -142,7 +142,8 @@ impl<'a, S: Store> Tenure<'a, S> {
             );
             self.replays.beware();
         }
-        if position < self.saved {
+        if position != self.saved {
+            // A seek: what is read from there on is settled anew.
             self.buried.clear();
         }
         (self.saved, self.attempts) = (position, attempts);
