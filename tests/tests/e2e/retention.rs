@@ -125,7 +125,7 @@ async fn what_a_sink_that_is_gone_for_good_holds_back_is_freed_by_forgetting_it(
 #[tokio::test]
 async fn an_operator_prunes_by_command() {
     let scene = Scene::new().await;
-    let config = "[retention]\nmin_age = \"0s\"\ninterval = \"1h\"\n[sinks.x.file]\npath = \"x\"\n";
+    let config = "[worker]\nroles = [\"sinks\"]\n[retention]\nmin_age = \"0s\"\ninterval = \"1h\"\n[sinks.x.file]\npath = \"x\"\n";
     scene.configure(config);
     let mut worker = scene.run("worker");
     publish(scene.database(), 20).await;
