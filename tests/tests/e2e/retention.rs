@@ -125,8 +125,9 @@ async fn what_a_sink_that_is_gone_for_good_holds_back_is_freed_by_forgetting_it(
 #[tokio::test]
 async fn an_operator_prunes_by_command() {
     let scene = Scene::new().await;
-    let config = "[worker]\nroles = [\"sinks\"]\n[retention]\nmin_age = \"0s\"\ninterval = \"1h\"\n[sinks.x.file]\npath = \"x\"\n";
-    scene.configure(config);
+    let config = "[retention]\nmin_age = \"0s\"\n[sinks.x.file]\npath = \"x\"\n";
+    // Without the role the worker does not prune by itself when it starts.
+    scene.configure_worker("lease_ttl = \"3s\"\nroles = [\"sinks\"]", config);
     let mut worker = scene.run("worker");
     publish(scene.database(), 20).await;
     scene.up_to_date("x").await;
