@@ -3,14 +3,12 @@
 //! Replays and live batches take turns; a replay that fails delays no live event, and
 //! the cursor's position is never touched (H1).
 
-use std::time::Duration;
-
 use outbox::{Replay, ReplayOutcome};
 use outbox_sinks::{Batch, ErrorKind, SinkError};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::decide::{Backoff, Next, Replayed, pause, replayed};
+use crate::decide::{Next, Replayed, replayed};
 use crate::hold::Ended;
 use crate::store::Store;
 use crate::tenure::{Tenure, describe};
@@ -114,7 +112,14 @@ impl<S: Store> Tenure<'_, S> {
         }
         if !outcomes.is_empty() {
             self.write_outcomes(&outcomes).await?;
-            info!(sink, replays = outcomes.len(), "dead letters replayed");
+            let took = |(_, outcome): &&(i64, ReplayOutcome)| *outcome == ReplayOutcome::Delivered;
+            let delivered = outcomes.iter().filter(took).count();
+            info!(
+                sink,
+                tried = outcomes.len(),
+                delivered,
+                "dead letters replayed"
+            );
         }
         match next {
             Next::Go => (self.replays.attempts, self.replays.unexplained) = (0, 0),
@@ -130,15 +135,7 @@ impl<S: Store> Tenure<'_, S> {
         if error.kind() == ErrorKind::Failed {
             self.replays.unexplained = self.replays.unexplained.saturating_add(1);
         }
-        let retry_in: Duration = pause(
-            &self.of.sink.retry,
-            &Backoff {
-                attempts: self.replays.attempts,
-                kind: error.kind(),
-                retry_after: error.retry_after(),
-                jitter: fastrand::f64(),
-            },
-        );
+        let retry_in = self.retry_in(self.replays.attempts, error);
         let (sink, error) = (self.hold.sink, describe(error));
         warn!(sink, error, ?retry_in, "replays failed, backing off");
         self.replays.due_at = Some(Instant::now() + retry_in);

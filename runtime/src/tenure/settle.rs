@@ -34,12 +34,23 @@ impl<S: Store> Tenure<'_, S> {
             self.write(step.up_to, step.dead_letters, pause).await?;
             return Err(Ended::Ordered);
         }
+        let (up_to, dead_letters) = (step.up_to, step.dead_letters);
         match step.next {
-            Next::Go if step.up_to.is_none() && step.dead_letters.is_empty() => Ok(()),
-            Next::Go => self.commit(step.up_to, step.dead_letters).await,
-            Next::BackOff(ref error) => {
-                let error = describe(error);
-                self.back_off(step, error, suspect).await
+            Next::Go if up_to.is_none() && dead_letters.is_empty() => Ok(()),
+            Next::Go => self.commit(up_to, dead_letters).await,
+            Next::BackOff(cause) if self.of.stop.is_cancelled() => {
+                // A stop is no attempt.
+                debug!(sink = self.hold.sink, ?cause, "delivery failed in a stop");
+                if up_to.is_some() || !dead_letters.is_empty() {
+                    self.commit(up_to, dead_letters).await?;
+                }
+                Err(Ended::Stopped)
+            }
+            Next::BackOff(cause) => {
+                // Attempts are counted anew when a part was settled.
+                let before = if step.progress { 0 } else { self.attempts };
+                self.attempts = before.saturating_add(1);
+                self.back_off(up_to, dead_letters, &cause, suspect).await
             }
             Next::GiveUp(error) => Err(Ended::Fenced(error)),
             Next::Halt(reason) => {
@@ -47,8 +58,7 @@ impl<S: Store> Tenure<'_, S> {
                     sink = self.hold.sink,
                     reason, "pausing: a person must decide"
                 );
-                let then = Then::Pause(reason);
-                self.write(step.up_to, step.dead_letters, then).await?;
+                self.write(up_to, dead_letters, Then::Pause(reason)).await?;
                 Err(Ended::Ordered)
             }
         }
@@ -121,50 +131,39 @@ impl<S: Store> Tenure<'_, S> {
         Ok(())
     }
 
-    /// Notes a failed attempt, and waits. Attempts are counted anew when a part was
-    /// settled. A stop is no attempt.
+    /// Notes a failed attempt, and waits.
     async fn back_off(
         &mut self,
-        step: Step,
-        error: String,
+        up_to: Option<Position>,
+        dead_letters: Vec<DeadLetter>,
+        cause: &SinkError,
         suspect: Option<Suspect>,
     ) -> Result<(), Ended> {
-        let Next::BackOff(cause) = step.next else {
-            return Ok(());
-        };
-        if self.of.stop.is_cancelled() {
-            if step.up_to.is_some() || !step.dead_letters.is_empty() {
-                self.commit(step.up_to, step.dead_letters).await?;
-            }
-            return Err(Ended::Stopped);
-        }
-        self.attempts = if step.progress {
-            1
-        } else {
-            self.attempts.saturating_add(1)
-        };
-        let retry_in = pause(
-            &self.of.sink.retry,
-            &Backoff {
-                attempts: self.attempts,
-                kind: cause.kind(),
-                retry_after: cause.retry_after(),
-                jitter: fastrand::f64(),
-            },
-        );
-        self.log_failure(&cause, &error, retry_in);
+        let retry_in = self.retry_in(self.attempts, cause);
+        let error = describe(cause);
+        self.log_failure(cause, &error, retry_in);
         let failure = Failure {
             attempts: self.attempts,
             retry_in,
             kind: cause.kind().as_str(),
             error,
-            suspect,
+            suspect: suspect.clone(),
         };
-        let suspect = failure.suspect.clone();
         let again_at = Instant::now() + retry_in;
-        self.write(step.up_to, step.dead_letters, Then::BackOff(failure))
+        self.write(up_to, dead_letters, Then::BackOff(failure))
             .await?;
         self.wait_until(again_at, suspect.as_ref()).await
+    }
+
+    /// How long to wait after so many failed attempts in a row.
+    pub(crate) fn retry_in(&self, attempts: u32, cause: &SinkError) -> Duration {
+        let backoff = Backoff {
+            attempts,
+            kind: cause.kind(),
+            retry_after: cause.retry_after(),
+            jitter: fastrand::f64(),
+        };
+        pause(&self.of.sink.retry, &backoff)
     }
 
     /// Waits, and delivers replays meanwhile: live events may be held up for long. Not
