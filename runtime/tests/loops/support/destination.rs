@@ -1,0 +1,123 @@
+//! A destination that does what a test scripts.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outbox_sinks::{
+    Batch, Connector, Delivery, Refusal, Session, Sink, SinkError, Verdict, async_trait,
+};
+
+type Answer = Box<dyn FnOnce(&Batch) -> Result<Delivery, SinkError> + Send>;
+type Rule = Arc<dyn Fn(&Batch) -> Result<Delivery, SinkError> + Send + Sync>;
+
+/// A destination that answers as scripted, and takes everything once the script is over.
+#[derive(Clone, Default)]
+pub(crate) struct Destination(Arc<Mutex<Script>>);
+
+#[derive(Default)]
+struct Script {
+    answers: VecDeque<Answer>,
+    rule: Option<Rule>,
+    frozen: bool,
+    deliveries: Vec<Vec<u64>>,
+    apart: Vec<Vec<u64>>,
+    opened: Vec<i64>,
+    slow: Duration,
+}
+
+impl Destination {
+    pub(crate) fn answer(
+        &self,
+        answer: impl FnOnce(&Batch) -> Result<Delivery, SinkError> + Send + 'static,
+    ) {
+        self.0.lock().unwrap().answers.push_back(Box::new(answer));
+    }
+
+    /// Answers like this whenever the script is over.
+    pub(crate) fn rule(
+        &self,
+        rule: impl Fn(&Batch) -> Result<Delivery, SinkError> + Send + Sync + 'static,
+    ) {
+        self.0.lock().unwrap().rule = Some(Arc::new(rule));
+    }
+
+    /// Refuses these transactions by themselves.
+    pub(crate) fn refuse(&self, refused: &'static [u64]) {
+        self.rule(move |batch| {
+            let verdicts = batch.iter().map(|event| {
+                if refused.contains(&event.position().txid.0) {
+                    Verdict::Refused(Refusal::new("NO", "never"))
+                } else {
+                    Verdict::Delivered
+                }
+            });
+            Ok(Delivery::from_verdicts(verdicts.collect()))
+        });
+    }
+
+    /// Takes everything from now on.
+    pub(crate) fn mend(&self) {
+        self.0.lock().unwrap().rule = None;
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.0.lock().unwrap().frozen = true;
+    }
+
+    /// The transactions of each delivery apart from the flow.
+    pub(crate) fn apart(&self) -> Vec<Vec<u64>> {
+        self.0.lock().unwrap().apart.clone()
+    }
+
+    pub(crate) fn take(&self, slow: Duration) {
+        self.0.lock().unwrap().slow = slow;
+    }
+
+    /// The transactions of each delivery, in order.
+    pub(crate) fn deliveries(&self) -> Vec<Vec<u64>> {
+        self.0.lock().unwrap().deliveries.clone()
+    }
+
+    /// The tokens under which a sink was opened.
+    pub(crate) fn opened(&self) -> Vec<i64> {
+        self.0.lock().unwrap().opened.clone()
+    }
+}
+
+#[async_trait]
+impl Connector for Destination {
+    async fn probe(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    async fn open(&self, session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+        self.0.lock().unwrap().opened.push(session.token);
+        Ok(Box::new(self.clone()))
+    }
+
+    fn frozen_ranges(&self) -> bool {
+        self.0.lock().unwrap().frozen
+    }
+}
+
+#[async_trait]
+impl Sink for Destination {
+    async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        let (answer, rule, slow) = {
+            let mut script = self.0.lock().unwrap();
+            let transactions: Vec<_> = batch.iter().map(|event| event.position().txid.0).collect();
+            if batch.is_apart() {
+                script.apart.push(transactions.clone());
+            }
+            script.deliveries.push(transactions);
+            (script.answers.pop_front(), script.rule.clone(), script.slow)
+        };
+        tokio::time::sleep(slow).await;
+        match (answer, rule) {
+            (Some(answer), _) => answer(batch),
+            (None, Some(rule)) => rule(batch),
+            (None, None) => Ok(Delivery::All),
+        }
+    }
+}

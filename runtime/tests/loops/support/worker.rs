@@ -1,0 +1,106 @@
+//! A worker that runs beside the test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outbox::Filter;
+use outbox_runtime::settings::{
+    BatchOverrides, PoisonSettings, RetentionSettings, RetrySettings, Roles, SinkSettings, Start,
+    WorkerSettings,
+};
+use outbox_runtime::worker;
+use outbox_sinks::Connector;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Destination, MemoryStore};
+
+/// A worker with one sink, running in the background.
+pub(crate) struct Worker {
+    pub(crate) stop: CancellationToken,
+    pub(crate) task: JoinHandle<()>,
+}
+
+pub(crate) fn settings() -> SinkSettings {
+    SinkSettings {
+        name: "test".to_owned(),
+        filter: Filter::default(),
+        start: Start::Beginning,
+        batch: BatchOverrides {
+            max_events: Some(3),
+            ..BatchOverrides::default()
+        },
+        retry: RetrySettings::default(),
+        delivery_timeout: Duration::from_secs(60),
+        poison: PoisonSettings::default(),
+    }
+}
+
+impl Worker {
+    pub(crate) fn start(store: &Arc<MemoryStore>, to: &Destination, holder: &str) -> Self {
+        Self::start_with(store, to, holder, settings())
+    }
+
+    pub(crate) fn start_with(
+        store: &Arc<MemoryStore>,
+        to: &Destination,
+        holder: &str,
+        sink: SinkSettings,
+    ) -> Self {
+        Self::start_all(store, to, holder, vec![sink])
+    }
+
+    /// With a sink for each of these names.
+    pub(crate) fn start_many(
+        store: &Arc<MemoryStore>,
+        to: &Destination,
+        holder: &str,
+        names: &[&str],
+    ) -> Self {
+        let sink = |name: &&str| SinkSettings {
+            name: (*name).to_owned(),
+            ..settings()
+        };
+        Self::start_all(store, to, holder, names.iter().map(sink).collect())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test plays the supervisor")]
+    fn start_all(
+        store: &Arc<MemoryStore>,
+        to: &Destination,
+        holder: &str,
+        sinks: Vec<SinkSettings>,
+    ) -> Self {
+        let worker = WorkerSettings {
+            holder: holder.to_owned(),
+            lease_ttl: Duration::from_secs(30),
+            shutdown_timeout: Duration::from_secs(10),
+            poll_max_interval: Duration::from_millis(250),
+            cursor_idle_save: Duration::from_secs(30),
+            roles: Roles {
+                sinks: true,
+                retention: false,
+            },
+            retention: RetentionSettings::default(),
+        };
+        let stop = CancellationToken::new();
+        let connector = || Box::new(to.clone()) as Box<dyn Connector>;
+        let sinks = sinks.into_iter().map(|sink| (sink, connector())).collect();
+        let running = worker::run(Arc::clone(store), worker, sinks, stop.clone());
+        Self {
+            stop,
+            task: tokio::spawn(running),
+        }
+    }
+
+    /// The process dies: nothing is saved and nothing released.
+    pub(crate) async fn killed(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+
+    pub(crate) async fn stopped(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
