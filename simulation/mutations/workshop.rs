@@ -53,6 +53,10 @@ impl Workshop {
             sources: folder.join("sources"),
             target: folder.join("target"),
         };
+        // A file that was moved since the last time must not stay behind.
+        if workshop.sources.exists() {
+            fs::remove_dir_all(&workshop.sources)?;
+        }
         fs::create_dir_all(&workshop.sources)?;
         for source in SOURCES {
             copy(&root.join(source), &workshop.sources.join(source))?;
@@ -125,20 +129,15 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-/// Copies a file or a folder, but only what is another than what is there: cargo goes by
-/// the times of files.
+/// Copies a file or a folder.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    if fs::metadata(from)?.is_dir() {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let name = entry?.file_name();
-            copy(&from.join(&name), &to.join(&name))?;
-        }
-        return Ok(());
+    if !fs::metadata(from)?.is_dir() {
+        return fs::copy(from, to).map(drop);
     }
-    let content = fs::read(from)?;
-    if fs::read(to).is_ok_and(|there| there == content) {
-        return Ok(());
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let name = entry?.file_name();
+        copy(&from.join(&name), &to.join(&name))?;
     }
-    fs::write(to, content)
+    Ok(())
 }
