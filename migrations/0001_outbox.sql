@@ -210,6 +210,12 @@ create table outbox_cursors (
     resumed_at timestamptz,
     seek_txid xid8,
     seek_seq bigint,
+    -- When an operator last decided where the cursor goes on, in microseconds since 1970,
+    -- and the last event delivered to a destination that keeps a position of its own: what
+    -- it has stored is compared with these.
+    generation bigint not null default 0,
+    delivered_txid xid8,
+    delivered_seq bigint,
     obeyed bigint not null default 0,
     created_at timestamptz not null default compute_now(),
     -- When the position was saved. Nothing that was published later has been passed.

@@ -40,15 +40,17 @@
 //! # Features
 //!
 //! `postgres` (default) is everything that speaks SQL. Without it this crate is the
-//! event model alone ([`Event`], [`Position`], [`Filter`]).
+//! event model alone ([`Event`], [`Position`], [`Filter`], [`Flow`]).
 
 mod envelope;
 mod event;
 mod filter;
+mod flow;
 mod position;
 
 pub use event::Event;
 pub use filter::{Filter, InvalidPattern, TypePattern};
+pub use flow::Flow;
 pub use position::{InvalidPosition, Position, Txid};
 
 #[cfg(feature = "postgres")]

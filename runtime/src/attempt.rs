@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use outbox_sinks::{Batch, Connector, Session, Sink, SinkError};
+use outbox_sinks::{Batch, Connector, Progress, Session, Sink, SinkError};
 use tokio::time::timeout;
 
 use crate::decide::{Attempt, TimedOut};
@@ -35,6 +35,22 @@ pub async fn open(
         Ok(Ok(outcome)) => outcome,
         Ok(Err(panic)) => Err(panicked("open", &*panic)),
         Err(_) => Err(too_slow("open", deadline)),
+    }
+}
+
+/// Asks a sink how far its destination has come.
+///
+/// # Errors
+/// The sink's own, or that it panicked or took longer than `deadline`.
+pub async fn progress(
+    sink: &mut dyn Sink,
+    deadline: Duration,
+) -> Result<Option<Progress>, SinkError> {
+    let call = AssertUnwindSafe(sink.progress()).catch_unwind();
+    match timeout(deadline, call).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) => Err(panicked("progress", &*panic)),
+        Err(_) => Err(too_slow("progress", deadline)),
     }
 }
 

@@ -70,8 +70,8 @@ impl<S: Store> Dispatch<S> {
             let mut reading = None;
             let ended = loop {
                 match self.deliver_all(&mut tenure, &mut reading).await {
-                    // What was ordered is in the cursor row: it is claimed anew.
-                    Err(Ended::Ordered) => {}
+                    // The cursor row has moved, or says what was ordered: it is claimed anew.
+                    Err(Ended::Ordered | Ended::Resumed) => {}
                     Err(ended) => break ended,
                     Ok(never) => match never {},
                 }
@@ -182,7 +182,7 @@ impl<S: Store> Dispatch<S> {
             Ended::Reread => info!(sink, "the database was away: reading anew from the cursor"),
             Ended::Fenced(error) => warn!(sink, ?error, "fenced off: giving the lease up"),
             Ended::GivenBack => info!(sink, "given back to another worker"),
-            Ended::Ordered => debug!(sink, "ordered"),
+            Ended::Ordered | Ended::Resumed => debug!(sink, ?ended, "claiming anew"),
             Ended::Foreign(reason) => error!(sink, reason, "not delivering: a person must decide"),
         }
         if !matches!(ended, Ended::LeaseLost) {
@@ -193,7 +193,7 @@ impl<S: Store> Dispatch<S> {
             }
         }
         let pause = match ended {
-            Ended::Stopped | Ended::Ordered => Duration::ZERO,
+            Ended::Stopped | Ended::Ordered | Ended::Resumed => Duration::ZERO,
             // Long enough for the other worker to take it.
             Ended::GivenBack => STANDBY_INTERVAL * 3,
             // Nothing may spin, whatever ends a tenure again and again.

@@ -33,11 +33,13 @@ pub(crate) enum Ended {
     GivenBack,
     /// An operator has ordered something: the cursor row says what.
     Ordered,
+    /// The cursor has followed the destination: what was read lies before it.
+    Resumed,
     /// What was read may belong to another history than the database has now.
     Reread,
-    /// The cursor belongs to another history than this database: going on could
-    /// skip events in silence. A person must decide.
-    Foreign(&'static str),
+    /// The cursor, or what the destination has stored, belongs to another history than this
+    /// database: going on could skip events in silence. A person must decide.
+    Foreign(String),
 }
 
 /// A lease that is held, and what can end that.

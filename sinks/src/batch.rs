@@ -111,6 +111,18 @@ impl Batch {
         self.part(start..end)
     }
 
+    /// The events after `position`: what is left to do if everything up to there is stored
+    /// already. All of them if the batch is [apart](Self::is_apart), which no position
+    /// covers; `None` if there are none. Copies nothing.
+    #[must_use]
+    pub fn after(&self, position: Position) -> Option<Self> {
+        if self.apart {
+            return Some(self.clone());
+        }
+        let first = self.partition_point(|event| event.position() <= position);
+        self.slice(first..self.len())
+    }
+
     fn part(&self, range: Range<usize>) -> Option<Self> {
         let part = Self::within(Arc::clone(&self.events), range)?;
         Some(Self {
@@ -161,6 +173,17 @@ mod tests {
         assert!(batch(0).is_none());
         assert!(batch(3).unwrap().slice(1..1).is_none());
         assert!(batch(3).unwrap().slice(2..4).is_none());
+    }
+
+    #[test]
+    fn what_is_stored_already_is_left_out_but_not_of_what_is_apart() {
+        let five = batch(5).unwrap();
+        let left = |batch: &Batch, seq| batch.after(Position::new(1, seq)).map(|it| it.len());
+        assert_eq!(left(&five, 0), Some(5));
+        assert_eq!(left(&five, 3), Some(2));
+        assert_eq!(left(&five, 5), None);
+        assert_eq!(left(&five.slice(2..5).unwrap(), 3), Some(2));
+        assert_eq!(left(&five.apart(), 5), Some(5));
     }
 
     proptest! {

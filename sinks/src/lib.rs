@@ -5,7 +5,7 @@
 //! leases, cursors, retries, order.
 //!
 //! Read in this order: [`batch`](Batch), [`sink`](Sink), [`delivery`](Delivery),
-//! [`error`](SinkError), [`kind`](SinkKind); then [`format`](Format) and
+//! [`error`](SinkError), [`kind`](SinkKind); for exactly once [`progress`](Progress); then [`format`](Format) and
 //! [`template`](Template), which most sinks use; then one sink's folder, for
 //! example `file/`.
 
@@ -15,6 +15,7 @@ mod delivery;
 mod error;
 mod format;
 mod kind;
+mod progress;
 pub mod settings;
 mod sink;
 mod template;
@@ -35,6 +36,7 @@ pub use delivery::{Delivery, Refusal, Verdict};
 pub use error::{ErrorKind, SinkError};
 pub use format::{Encoder, Format};
 pub use kind::{Problem, Problems, SinkKind};
-pub use outbox::{Event, Position};
+pub use outbox::{Event, Flow, Position};
+pub use progress::{InvalidProgress, Progress};
 pub use sink::{BatchLimits, Connector, Session, Sink};
 pub use template::{InvalidTemplate, Template};

@@ -5,9 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use outbox::Event;
+use outbox::{Event, Flow, Position};
 
-use crate::{Batch, Delivery, SinkError};
+use crate::{Batch, Delivery, Progress, SinkError};
 
 /// A configured destination: it can be probed, and it opens sinks.
 ///
@@ -50,6 +50,22 @@ pub trait Connector: Send + Sync + 'static {
         false
     }
 
+    /// Whether the destination stores a position of its own, in the same transaction as the
+    /// events: then it gets each of them exactly once. [`Sink::progress`] tells it. Where
+    /// the destination is ahead of the cursor, whose last move was lost, the cursor follows;
+    /// where it is behind, it has lost what it had, and the sink stops with an explanation.
+    /// It costs a write to the database before each delivery, so that no event is stored
+    /// there that the database could still lose.
+    ///
+    /// *You must*, then: store [`Session::progress`] of the last event that is stored, and
+    /// cover nothing that is not. What comes behind an event that is
+    /// [undeliverable](crate::Verdict::Undeliverable) or refused is
+    /// [unconfirmed](crate::Verdict::Unconfirmed), and stored later. A batch
+    /// [apart](Batch::is_apart) is not covered: an event of it may come again.
+    fn stores_position(&self) -> bool {
+        false
+    }
+
     /// The key within which the destination keeps the order of events: the subject
     /// unless the sink knows better. Only events of different keys may overtake each
     /// other, when one of them is refused again and again and the other one is tried to
@@ -85,6 +101,16 @@ pub trait Sink: Send {
     /// [`Delivery::Each`] instead.
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError>;
 
+    /// What the destination has stored of how far it has come, for a connector that
+    /// [stores its position](Connector::stores_position). Called once after each opening,
+    /// before the first delivery.
+    ///
+    /// # Errors
+    /// As for [`Sink::deliver`]; the sink counts as not opened.
+    async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
+        Ok(None)
+    }
+
     /// Lets go of the destination. Called at most once, after this sink's last delivery;
     /// everything that was reported as delivered is durable already. A sink that
     /// panicked or missed its deadline is dropped instead.
@@ -108,6 +134,8 @@ pub struct Session {
     /// How long one delivery may take. After that the runtime drops the call,
     /// counts it as failed and opens the sink anew.
     pub delivery_timeout: Duration,
+    /// The run of positions that the sink's events come from.
+    flow: Flow,
 }
 
 impl Session {
@@ -117,7 +145,53 @@ impl Session {
             sink: sink.into(),
             token,
             delivery_timeout,
+            flow: Flow::default(),
         }
+    }
+
+    /// The same session in another flow.
+    #[must_use]
+    pub fn in_flow(self, flow: Flow) -> Self {
+        Self { flow, ..self }
+    }
+
+    /// What to store, in the transaction that stores the events, once everything up to
+    /// `position` is stored.
+    #[must_use]
+    pub fn progress(&self, position: Position) -> Progress {
+        Progress::new(self.flow.clone(), self.token, position)
+    }
+
+    /// Up to where events of this session are stored already, by what the destination has
+    /// stored last: [`Position::BEGINNING`] if there is nothing, or an operator has sent
+    /// the cursor elsewhere since. Look at it in each delivery's own transaction, with the
+    /// row locked: then a delivery whose answer was lost is not repeated, and an owner that
+    /// is none any more writes nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Fenced`](crate::ErrorKind::Fenced) if somebody newer has written,
+    /// [`ErrorKind::Misconfigured`](crate::ErrorKind::Misconfigured) if it was somebody
+    /// from another outbox.
+    pub fn stored_up_to(&self, stored: Option<&Progress>) -> Result<Position, SinkError> {
+        let Some(stored) = stored else {
+            return Ok(Position::BEGINNING);
+        };
+        let (theirs, ours) = (stored.flow(), &self.flow);
+        if theirs.generation() < ours.generation() {
+            return Ok(Position::BEGINNING);
+        }
+        if theirs.origin() != ours.origin() {
+            return Err(SinkError::misconfigured(
+                "go on where the destination says: its position is of another outbox",
+                "give each outbox a destination, or a sink's name, of its own",
+            ));
+        }
+        if (theirs.generation(), stored.token()) > (ours.generation(), self.token) {
+            return Err(SinkError::fenced(
+                "deliver: an owner with a newer lease has written to the destination",
+            ));
+        }
+        Ok(stored.position())
     }
 }
 
@@ -153,5 +227,65 @@ impl fmt::Debug for dyn Connector {
 impl fmt::Debug for dyn Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sink")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    const HERE: Position = Position::new(7, 3);
+
+    fn session(origin: &str, generation: i64, token: i64) -> Session {
+        Session::new("x", token, Duration::from_secs(1)).in_flow(Flow::new(origin, generation))
+    }
+
+    /// What the second session makes of what the first has stored.
+    fn seen(first: &Session, second: &Session) -> Result<Position, ErrorKind> {
+        let stored = first.progress(HERE);
+        let seen = second.stored_up_to(Some(&stored));
+        seen.map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn a_position_counts_for_the_same_and_for_a_newer_owner() {
+        let first = session("1/2", 0, 5);
+        assert_eq!(seen(&first, &first), Ok(HERE));
+        assert_eq!(seen(&first, &session("1/2", 0, 6)), Ok(HERE));
+        assert_eq!(first.stored_up_to(None).ok(), Some(Position::BEGINNING));
+    }
+
+    #[test]
+    fn an_older_owner_is_fenced_off() {
+        let older = session("1/2", 0, 4);
+        assert_eq!(seen(&session("1/2", 0, 5), &older), Err(ErrorKind::Fenced));
+        let before_a_seek = session("1/2", 0, 9);
+        let after_it = session("1/2", 100, 8);
+        assert_eq!(seen(&after_it, &before_a_seek), Err(ErrorKind::Fenced));
+    }
+
+    #[test]
+    fn what_was_stored_before_an_operator_decided_counts_no_more() {
+        let before = session("1/2", 0, 9);
+        assert_eq!(
+            seen(&before, &session("1/2", 100, 9)),
+            Ok(Position::BEGINNING)
+        );
+        assert_eq!(
+            seen(&before, &session("3/4", 100, 1)),
+            Ok(Position::BEGINNING)
+        );
+    }
+
+    #[test]
+    fn a_position_of_another_outbox_is_never_taken_for_our_own() {
+        let theirs = session("1/2", 0, 5);
+        let misconfigured = Err(ErrorKind::Misconfigured);
+        assert_eq!(seen(&theirs, &session("3/4", 0, 6)), misconfigured);
+        assert_eq!(
+            seen(&session("1/2", 100, 5), &session("3/4", 0, 6)),
+            misconfigured
+        );
     }
 }

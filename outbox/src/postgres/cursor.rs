@@ -13,7 +13,7 @@ use super::error::DatabaseError;
 use super::lease::{Lease, seconds_left};
 use super::schema::Schema;
 use super::settlement::{Cursor, Origin, Stage, Suspect};
-use crate::{Position, Txid};
+use crate::{Flow, Position, Txid};
 
 /// The consumer's name of a sink's cursor.
 pub(super) fn consumer(sink: &str) -> String {
@@ -25,6 +25,9 @@ pub(super) fn consumer(sink: &str) -> String {
 const SEEK: &str = "\
 update {schema}.outbox_cursors
 set token = $2, txid = seek_txid, seq = seek_seq, system_identifier = default,
+    generation = greatest(generation + 1,
+        (extract(epoch from {schema}.compute_now()) * 1000000)::bigint),
+    delivered_txid = null, delivered_seq = null,
     attempts = default, next_retry_at = null, last_error_kind = null, last_error = null,
     suspect_txid = null, suspect_seq = null, suspect_attempts = null, suspect_since = null,
     suspect_stage = null, suspect_code = null, suspect_error = null,
@@ -37,8 +40,11 @@ where stream = 'outbox' and consumer = $1 and token <= $2 and seek_txid is not n
 /// A row that is visible belongs to a transaction that has ended, and those are below
 /// the snapshot's end: one at or above it was not written in this cluster.
 const CLAIM: &str = "\
-insert into {schema}.outbox_cursors as kept (stream, consumer, txid, seq, token, obeyed)
-select 'outbox', $1, $3, $4, $2, coalesce(max(id), 0) from {schema}.outbox_operations
+insert into {schema}.outbox_cursors as kept (stream, consumer, txid, seq, token, obeyed, generation)
+select 'outbox', $1, $3, $4, $2, coalesce(max(id), 0),
+    coalesce((extract(epoch from max(at) filter (where sink = $5 and command = 'forget'))
+        * 1000000)::bigint, 0)
+from {schema}.outbox_operations
 on conflict (stream, consumer) do update
 set token = excluded.token, obeyed = excluded.obeyed
 where kept.token <= excluded.token
@@ -48,6 +54,10 @@ returning txid, seq,
     exists (
         select from {schema}.outbox where txid >= pg_snapshot_xmax(pg_current_snapshot())
     ) as foreign_events,
+    (pg_control_system()).system_identifier || '/' || (
+        select oid from pg_database where datname = current_database()
+    ) || '/' || kept.tableoid as origin,
+    generation, delivered_txid, delivered_seq,
     attempts, extract(epoch from next_retry_at - {schema}.compute_now())::float8 as wait,
     case when paused_at is not null then coalesce(pause_reason, '') end as paused,
     suspect_txid, suspect_seq, suspect_attempts, suspect_stage, suspect_code, suspect_error,
@@ -147,6 +157,11 @@ fn cursor(row: &PgRow) -> Result<Cursor, sqlx::Error> {
             txid: row.try_get("txid")?,
             seq: row.try_get("seq")?,
         },
+        delivered: position(row, "delivered_txid", "delivered_seq")?,
+        flow: Flow::new(
+            row.try_get::<String, _>("origin")?,
+            row.try_get("generation")?,
+        ),
         origin,
         attempts: count(row.try_get("attempts")?),
         retry_in: wait.and_then(seconds_left),

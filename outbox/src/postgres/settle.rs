@@ -1,7 +1,7 @@
 //! Writing what came of a delivery, and what is about to be delivered.
 //!
 //! A settlement is one transaction (OB-7), and one statement unless it has dead
-//! letters. It is written under the lease's token (OB-3), never moves a cursor back
+//! letters or the destination keeps a position of its own. It is written under the lease's token (OB-3), never moves a cursor back
 //! (OB-2), and not beyond the server's horizon: what was read from there belongs to a
 //! history that the server has lost, as after a crash that lost commits.
 //!
@@ -97,6 +97,14 @@ const PAUSE: &str = settlement!(concat!(
     kept_suspect!()
 ));
 
+/// What a destination with a position of its own must have from now on.
+const DELIVERED: &str = "\
+update {schema}.outbox_cursors set delivered_txid = $3, delivered_seq = $4
+where stream = 'outbox' and consumer = $1 and token = $2
+    and (delivered_txid is null or (delivered_txid, delivered_seq) < ($3, $4))";
+
+/// It is flushed even where commits are not by default, and with it every commit before it:
+/// what was read may then be stored elsewhere for good.
 const MARK: &str = concat!(
     "update {schema}.outbox_cursors as kept
      set in_hand_txid = $3, in_hand_seq = $4, delivering = true,
@@ -104,7 +112,9 @@ const MARK: &str = concat!(
     suspect_after!("kept.txid, kept.seq"),
     " where stream = 'outbox' and consumer = $1 and token = $2
          and (kept.txid, kept.seq) <= ($3, $4)
-         and $5 < pg_snapshot_xmin(pg_current_snapshot())"
+         and $5 < pg_snapshot_xmin(pg_current_snapshot())
+         and case current_setting('synchronous_commit')
+             when 'off' then set_config('synchronous_commit', 'local', true) <> '' else true end"
 );
 
 impl Database {
@@ -178,7 +188,7 @@ async fn settle(
     settlement: &Settlement,
 ) -> Result<Owned, sqlx::Error> {
     let update = update(schema, sink, lease, settlement);
-    if settlement.dead_letters.is_empty() {
+    if settlement.dead_letters.is_empty() && settlement.delivered.is_none() {
         return Ok(Owned::if_changed(&update.execute(connection).await?));
     }
     let mut transaction = connection.begin().await?;
@@ -190,9 +200,20 @@ async fn settle(
     let lock = sqlx::query(sql).bind(consumer(sink)).bind(lease.token);
     let mut settled = Owned::No;
     if lock.fetch_optional(&mut *transaction).await?.is_some() {
-        let insert = dead_letters::insert(schema, sink, &settlement.dead_letters);
-        insert.execute(&mut *transaction).await?;
+        if !settlement.dead_letters.is_empty() {
+            let insert = dead_letters::insert(schema, sink, &settlement.dead_letters);
+            insert.execute(&mut *transaction).await?;
+        }
         settled = Owned::if_changed(&update.execute(&mut *transaction).await?);
+        if let Some(delivered) = settlement.delivered {
+            let note = sqlx::query(schema.sql(DELIVERED));
+            note.bind(consumer(sink))
+                .bind(lease.token)
+                .bind(delivered.txid)
+                .bind(delivered.seq)
+                .execute(&mut *transaction)
+                .await?;
+        }
     }
     match settled {
         Owned::Yes => transaction.commit().await?,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{Event, Position};
+use crate::{Event, Flow, Position};
 
 /// What became of a write under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub struct Settlement {
     /// How far the cursor moves: everything up to here is delivered, filtered out or
     /// a dead letter.
     pub up_to: Option<Position>,
+    /// The last event that was delivered by it, for a destination that stores how far it
+    /// has come: less than this it may not have when it is asked again.
+    pub delivered: Option<Position>,
     /// The events that go to the dead letters, in order.
     pub dead_letters: Vec<DeadLetter>,
     /// What the loop does after that.
@@ -125,6 +128,10 @@ impl Eq for DeadLetter {}
 pub struct Cursor {
     /// The last position that is done with.
     pub position: Position,
+    /// The last event that a destination with a position of its own was told to have.
+    pub delivered: Option<Position>,
+    /// The run of positions that it goes through.
+    pub flow: Flow,
     /// What makes the position meaningless in this database.
     pub origin: Origin,
     /// Failed deliveries in a row of what comes next.

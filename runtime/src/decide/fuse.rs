@@ -73,6 +73,7 @@ mod tests {
             attempts: 1,
         });
         Step {
+            delivered: None,
             up_to: Some(Position::new(1, up_to)),
             dead_letters: dead_letters.collect(),
             progress: true,

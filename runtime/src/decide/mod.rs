@@ -9,6 +9,7 @@ mod queue;
 mod replaying;
 mod resume;
 mod spread;
+mod stored;
 mod work;
 
 pub use backoff::{Backoff, pause};
@@ -18,4 +19,5 @@ pub use judge::{Attempt, TimedOut};
 pub use replaying::{Replayed, replayed};
 pub use resume::{Hunt, Resumption, resume};
 pub use spread::give_back;
+pub use stored::{Stored, stored};
 pub use work::{Before, Next, Rules, Step, Task, Todo, Work};

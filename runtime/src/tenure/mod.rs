@@ -3,6 +3,7 @@
 //! Every action ends early when the lease is lost, and a stop or an operator's command
 //! ends every wait. A delivery in hand may go on after a stop for `shutdown_timeout`.
 
+mod open;
 mod settle;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outbox::{Cursor, Failure, Lease, Mark, Position, Then};
-use outbox_sinks::{Batch, BatchLimits, ErrorKind, Session, Sink, SinkError};
+use outbox_sinks::{Batch, BatchLimits, ErrorKind, Sink, SinkError};
 pub(crate) use settle::describe;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -39,6 +40,8 @@ pub(crate) struct Tenure<'a, S> {
     pub(crate) hold: Hold<'a, S>,
     /// Opened when it is first needed, and anew after a panic or a missed deadline.
     sink: Option<Box<dyn Sink>>,
+    /// The cursor as it was claimed.
+    cursor: Cursor,
     /// The history that the cursor was claimed in.
     pub(crate) history: u64,
     /// Whether the last holder may have died, until a batch has begun.
@@ -91,6 +94,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             of,
             hold,
             sink: None,
+            cursor: Cursor::default(),
             history: 0,
             abandoned: lease.abandoned,
             died: false,
@@ -128,7 +132,12 @@ impl<'a, S: Store> Tenure<'a, S> {
         // It is told once, and counts until a batch has begun.
         cursor.delivering |= self.died;
         self.died = cursor.delivering;
-        self.same_history(&cursor).await?;
+        if cursor.flow != self.cursor.flow {
+            // What an open sink was told of its positions holds no more.
+            self.close_sink().await;
+        }
+        self.cursor = cursor.clone();
+        self.same_history().await?;
         let (position, attempts) = (cursor.position, cursor.attempts);
         info!(sink, %position, attempts, "cursor claimed");
         self.replays.ordered(cursor.replays);
@@ -170,22 +179,27 @@ impl<'a, S: Store> Tenure<'a, S> {
 
     /// Stops, with an explanation that `status` shows, if the cursor is not of this
     /// database's history.
-    async fn same_history(&mut self, cursor: &Cursor) -> Result<(), Ended> {
+    async fn same_history(&mut self) -> Result<(), Ended> {
         let store = self.hold.store;
         let head = self.hold.ask_unless_stopped(|| store.head()).await?;
-        let Some(reason) = other_history(cursor.position, cursor.origin, head.horizon) else {
-            return Ok(());
-        };
+        let cursor = &self.cursor;
+        match other_history(cursor.position, cursor.origin, head.horizon) {
+            Some(reason) => Err(self.explain(reason.to_owned()).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets `status` show, as backing off, why nothing may be delivered.
+    async fn explain(&mut self, reason: String) -> Result<Ended, Ended> {
         let failure = Failure {
-            // Status shows it as backing off, with the reason.
-            attempts: cursor.attempts.max(1),
+            attempts: self.cursor.attempts.max(1),
             retry_in: self.of.worker.lease_ttl,
             kind: ErrorKind::Misconfigured.as_str(),
-            error: reason.to_owned(),
-            suspect: cursor.suspect.clone(),
+            error: reason.clone(),
+            suspect: self.cursor.suspect.clone(),
         };
         self.write(None, Vec::new(), Then::BackOff(failure)).await?;
-        Err(Ended::Foreign(reason))
+        Ok(Ended::Foreign(reason))
     }
 
     async fn wait_while_paused(&mut self, paused: Option<&str>) -> Result<(), Ended> {
@@ -302,8 +316,11 @@ impl<'a, S: Store> Tenure<'a, S> {
     pub(crate) async fn mark(&mut self, task: &Task, work: &Work<'_>) -> Result<(), Ended> {
         self.hold.check().await?;
         let end = task.batch.end();
-        let frozen = self.of.connector.frozen_ranges() && self.marked != Some(end);
-        if !(task.mark || frozen || self.hunt != Hunt::No) {
+        // A frozen range must come again as it was; and what the database could still lose
+        // must not be stored elsewhere for good: the write flushes it.
+        let of = &self.of.connector;
+        let ahead = (of.frozen_ranges() || of.stores_position()) && self.marked != Some(end);
+        if !(task.mark || ahead || self.hunt != Hunt::No) {
             return Ok(());
         }
         if self.turn.is_none() && (task.mark || self.hunt != Hunt::No) {
@@ -335,14 +352,10 @@ impl<'a, S: Store> Tenure<'a, S> {
         let deadline = self.of.sink.delivery_timeout;
         let mut sink = match self.sink.take() {
             Some(sink) => sink,
-            None => {
-                let session = Session::new(self.hold.sink, self.hold.lease.token, deadline);
-                let opening = attempt::open(&*self.of.connector, &session, deadline);
-                match self.hold.to_the_end(Duration::ZERO, opening).await? {
-                    Ok(sink) => sink,
-                    Err(error) => return Ok(Err(error)),
-                }
-            }
+            None => match self.open().await? {
+                Ok(sink) => sink,
+                Err(error) => return Ok(Err(error)),
+            },
         };
         let delivery = attempt::deliver(&mut *sink, batch, deadline);
         let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;

@@ -25,6 +25,7 @@ impl<S: Store> Tenure<'_, S> {
     ) -> Result<(), Ended> {
         let buried = |dead: &DeadLetter| self.buried.contains(&dead.event.position());
         step.dead_letters.retain(|dead| !buried(dead));
+        self.cursor.delivered = self.cursor.delivered.max(step.delivered);
         if let Some(pause) = self.blow_fuse(&mut step).await? {
             error!(
                 sink = self.hold.sink,
@@ -110,6 +111,10 @@ impl<S: Store> Tenure<'_, S> {
         let passed = self.passed.take().map(|(position, _)| position);
         let settlement = Settlement {
             up_to: up_to.or(passed),
+            delivered: self
+                .cursor
+                .delivered
+                .filter(|_| self.of.connector.stores_position()),
             dead_letters,
             then,
         };

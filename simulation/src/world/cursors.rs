@@ -2,8 +2,8 @@
 //! crate `outbox` do it. The fence is the row's own token.
 
 use outbox::{
-    Cursor, DeadLetter, Failure, Lease, Mark, Origin, Owned, Position, Settlement, Stage, Suspect,
-    Then,
+    Cursor, DeadLetter, Failure, Flow, Lease, Mark, Origin, Owned, Position, Settlement, Stage,
+    Suspect, Then,
 };
 use outbox_runtime::settings::Start;
 
@@ -24,6 +24,9 @@ pub(crate) struct CursorRow {
     pub(crate) paused: Option<String>,
     pub(crate) resumed_at: u64,
     pub(crate) seek: Option<Position>,
+    /// How often an operator has decided where it goes on.
+    pub(crate) generation: i64,
+    pub(crate) delivered: Option<Position>,
 }
 
 /// The columns about the event under suspicion.
@@ -121,11 +124,13 @@ impl World {
         if let Some(seek) = row.seek.take() {
             let from = row.position;
             let (paused, resumed_at) = (row.paused.take(), row.resumed_at);
+            let generation = row.generation + 1;
             *row = CursorRow {
                 position: seek,
                 token: lease.token,
                 paused,
                 resumed_at,
+                generation,
                 ..CursorRow::default()
             };
             self.cursor_was_sought(sink, from, seek);
@@ -136,6 +141,8 @@ impl World {
         let delivering = std::mem::take(&mut row.delivering);
         Some(Cursor {
             position: row.position,
+            delivered: row.delivered,
+            flow: Flow::new("0/0/0", row.generation),
             origin: Origin::Here,
             attempts: row.attempts,
             retry_in: row
@@ -175,6 +182,7 @@ impl World {
             }
             row.position = up_to;
         }
+        row.delivered = row.delivered.max(settlement.delivered);
         row.delivering = false;
         match &settlement.then {
             Then::Go => row.go(),

@@ -233,6 +233,7 @@ async fn every_use_can_be_spawned() {
             .unwrap();
         database.claim("x", &lease, head.end()).await.unwrap();
         let settlement = Settlement {
+            delivered: None,
             up_to: Some(head.end()),
             dead_letters: Vec::new(),
             then: Then::Go,

@@ -66,6 +66,7 @@ pub(crate) fn settlement(
     then: Then,
 ) -> Settlement {
     Settlement {
+        delivered: None,
         up_to: up_to.into(),
         dead_letters: dead_letters.into(),
         then,

@@ -280,6 +280,9 @@ async fn renumber(
         "update {schema}.outbox_cursors
          set txid = $2, seq = $3, token = token + 1, moved_at = {schema}.compute_now(),
              system_identifier = (pg_control_system()).system_identifier,
+             generation = greatest(generation + 1,
+                 (extract(epoch from {schema}.compute_now()) * 1000000)::bigint),
+             delivered_txid = null, delivered_seq = null,
              attempts = 0, next_retry_at = null, last_error_kind = null, last_error = null,
              suspect_txid = null, suspect_seq = null, suspect_attempts = null,
              suspect_since = null, suspect_stage = null, suspect_code = null,

@@ -117,6 +117,8 @@ pub struct Task {
 pub struct Step {
     /// How far the cursor may move.
     pub up_to: Option<Position>,
+    /// The last event that was delivered before any other of the attempt was not.
+    pub delivered: Option<Position>,
     /// What goes to the dead letters.
     pub dead_letters: Vec<DeadLetter>,
     /// Whether less is open than before.
@@ -280,8 +282,14 @@ impl<'a> Work<'a> {
     /// Everything in `piece` is delivered or a dead letter.
     fn settled(&mut self, piece: &Batch, dead_letters: Vec<DeadLetter>) -> Step {
         self.suspect = None;
+        let dead = |event: &&Event| {
+            let mut dead = dead_letters.iter().map(|dead| dead.event.position());
+            dead.any(|dead| dead == event.position())
+        };
+        let delivered = piece.iter().take_while(|event| !dead(event)).last();
         Step {
             up_to: Some(self.queue.settled(piece.end())),
+            delivered: delivered.map(Event::position),
             dead_letters,
             progress: true,
             next: Next::Go,
@@ -313,6 +321,7 @@ impl<'a> Work<'a> {
         self.suspect = None;
         Step {
             up_to: sorted.up_to.map(|up_to| self.queue.settled(up_to)),
+            delivered: sorted.delivered,
             dead_letters: sorted.dead_letters,
             progress,
             next: Next::BackOff(error),
@@ -325,6 +334,7 @@ impl Step {
     pub(crate) const fn only(next: Next) -> Self {
         Self {
             up_to: None,
+            delivered: None,
             dead_letters: Vec::new(),
             progress: false,
             next,

@@ -12,6 +12,8 @@ pub(super) struct Sorted {
     pub(super) dead_letters: Vec<DeadLetter>,
     /// The open ones that were refused.
     pub(super) refused: Vec<Position>,
+    /// The last event that was delivered before any other was not.
+    pub(super) delivered: Option<Position>,
     /// The last event before which nothing is open.
     pub(super) up_to: Option<Position>,
     /// The first event that was taken behind an open one.
@@ -25,7 +27,12 @@ impl Sorted {
         for (event, verdict) in batch.iter().zip(verdicts) {
             let position = event.position();
             match verdict {
-                Verdict::Delivered if sorted.open.is_empty() => sorted.up_to = Some(position),
+                Verdict::Delivered if sorted.open.is_empty() => {
+                    sorted.up_to = Some(position);
+                    if sorted.dead_letters.is_empty() {
+                        sorted.delivered = Some(position);
+                    }
+                }
                 Verdict::Delivered => {
                     sorted.taken_after.get_or_insert(position);
                 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox::{
-    Cursor, DeadLetter, Event, Filter, Lease, Mark, Member, Origin, Owned, Position, Pruned,
+    Cursor, DeadLetter, Event, Filter, Flow, Lease, Mark, Member, Origin, Owned, Position, Pruned,
     Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
 };
 use outbox_runtime::settings::Start;
@@ -206,6 +206,7 @@ impl Store for MemoryStore {
                 position,
                 paused: state.cursor.paused.clone(),
                 origin: Origin::Here,
+                flow: Flow::new("here", state.cursor.flow.generation() + 1),
                 ..Cursor::default()
             };
             state.retry_at = None;
@@ -238,6 +239,7 @@ impl Store for MemoryStore {
             state.cursor.position = position;
             state.saves.push(position);
         }
+        state.cursor.delivered = state.cursor.delivered.max(settlement.delivered);
         state
             .dead_letters
             .extend(settlement.dead_letters.iter().cloned());

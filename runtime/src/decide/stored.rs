@@ -1,0 +1,172 @@
+//! Where to go on when a destination says itself how far it has come.
+//!
+//! What it has stored is proof: a cursor that is behind it lost its last move, and follows.
+//! A destination that is behind has lost data, and one that speaks of positions this
+//! outbox does not know has them from elsewhere: to go on either way would skip events in
+//! silence, so a person must decide. A seek is such a decision: it begins a new generation,
+//! and what was stored before that counts no more.
+
+use outbox::{Cursor, Position, Txid};
+use outbox_sinks::Progress;
+
+/// What follows from a destination's own position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The cursor is right.
+    GoOn,
+    /// The destination has everything up to here: the cursor follows.
+    Ahead(Position),
+    /// Nothing may be delivered, for this reason.
+    Stop(String),
+}
+
+/// Compares what a destination has stored with the cursor. `horizon`: all transactions of
+/// this database below it have ended.
+#[must_use]
+pub fn stored(cursor: &Cursor, horizon: Txid, progress: Option<&Progress>) -> Stored {
+    let Some(progress) = progress else {
+        return behind(cursor, None);
+    };
+    let (theirs, ours) = (progress.flow(), &cursor.flow);
+    if theirs.generation() < ours.generation() {
+        return Stored::GoOn;
+    }
+    let position = progress.position();
+    let elsewhere = if theirs.origin() != ours.origin() {
+        Some("is of another outbox")
+    } else if theirs.generation() > ours.generation() {
+        Some("was reached after an order that this database does not know of")
+    } else if position.txid >= horizon {
+        Some("lies beyond all transactions of this database, which was restored")
+    } else {
+        None
+    };
+    match elsewhere {
+        Some(why) => Stored::Stop(format!(
+            "the position that the destination has stored, {position}, {why}: `sinks seek` says \
+             where to go on (docs/operate.md, Exactly-once destinations)"
+        )),
+        None if position > cursor.position => Stored::Ahead(position),
+        None => behind(cursor, Some(position)),
+    }
+}
+
+/// Whether the destination lacks what was delivered to it. The cursor alone does not tell:
+/// it also passes events that are filtered out or dead letters.
+fn behind(cursor: &Cursor, stored: Option<Position>) -> Stored {
+    let Some(delivered) = cursor
+        .delivered
+        .filter(|delivered| Some(*delivered) > stored)
+    else {
+        return Stored::GoOn;
+    };
+    let has = stored.map_or_else(
+        || "nothing".to_owned(),
+        |stored| format!("events up to {stored} only"),
+    );
+    Stored::Stop(format!(
+        "the destination has stored {has}, although events up to {delivered} were delivered to \
+         it: it has lost data or is another one. `sinks seek` says where to go on \
+         (docs/operate.md, Exactly-once destinations)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use outbox::Flow;
+    use outbox_sinks::Session;
+
+    const HORIZON: Txid = Txid(100);
+
+    fn at(seq: i64) -> Position {
+        Position::new(50, seq)
+    }
+
+    fn flow(origin: &str, generation: i64) -> Flow {
+        Flow::new(origin, generation)
+    }
+
+    fn progress(flow: Flow, position: Position) -> Progress {
+        let session = Session::new("x", 1, Duration::from_secs(1)).in_flow(flow);
+        session.progress(position)
+    }
+
+    /// A cursor at 5 in generation 7, whose destination was told to have everything to 4.
+    fn judged(progress: Option<Progress>) -> Stored {
+        let cursor = Cursor {
+            position: at(5),
+            delivered: Some(at(4)),
+            flow: flow("here", 7),
+            ..Cursor::default()
+        };
+        stored(&cursor, HORIZON, progress.as_ref())
+    }
+
+    fn after(origin: &str, generation: i64, position: Position) -> Stored {
+        judged(Some(progress(flow(origin, generation), position)))
+    }
+
+    #[track_caller]
+    fn stops(judged: &Stored, because: &str) {
+        let Stored::Stop(reason) = judged else {
+            panic!("{judged:?}")
+        };
+        assert!(reason.contains(because), "{reason}");
+        assert!(
+            reason.contains("`sinks seek`"),
+            "it says what to do: {reason}"
+        );
+    }
+
+    #[test]
+    fn the_cursor_follows_a_destination_that_is_ahead() {
+        assert_eq!(after("here", 7, at(6)), Stored::Ahead(at(6)));
+    }
+
+    #[test]
+    fn what_the_cursor_passed_without_a_delivery_is_not_missed() {
+        assert_eq!(after("here", 7, at(5)), Stored::GoOn);
+        assert_eq!(
+            after("here", 7, at(4)),
+            Stored::GoOn,
+            "5 is no event of this sink"
+        );
+    }
+
+    #[test]
+    fn a_destination_that_lost_what_it_had_stops_the_sink() {
+        stops(&after("here", 7, at(3)), "up to 50.3 only");
+        stops(&judged(None), "stored nothing");
+    }
+
+    #[test]
+    fn an_empty_destination_that_never_had_anything_is_a_beginning() {
+        let new = Cursor {
+            position: at(5),
+            ..Cursor::default()
+        };
+        assert_eq!(stored(&new, HORIZON, None), Stored::GoOn);
+    }
+
+    #[test]
+    fn a_position_from_elsewhere_stops_the_sink() {
+        stops(&after("there", 7, at(5)), "another outbox");
+        stops(&after("there", 8, at(6)), "another outbox");
+        stops(&after("here", 8, at(6)), "does not know of");
+        stops(
+            &after("here", 7, Position::new(100, 1)),
+            "beyond all transactions",
+        );
+    }
+
+    #[test]
+    fn what_was_stored_before_an_operator_decided_counts_no_more() {
+        for origin in ["here", "there"] {
+            assert_eq!(after(origin, 6, at(9)), Stored::GoOn);
+            assert_eq!(after(origin, 0, Position::new(100, 1)), Stored::GoOn);
+        }
+    }
+}
