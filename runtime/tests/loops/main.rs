@@ -3,6 +3,7 @@
 
 mod deaths;
 mod delivery;
+mod exactly_once;
 mod frozen;
 mod orders;
 mod outages;

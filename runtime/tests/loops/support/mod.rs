@@ -1,6 +1,7 @@
 //! A store in memory that fails on demand, and sinks that do what a test scripts.
 
 mod destination;
+mod ledger;
 mod store;
 mod worker;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 use outbox::Position;
 
 pub(crate) use destination::Destination;
+pub(crate) use ledger::{Ledger, Loss};
 pub(crate) use store::{MemoryStore, State};
 pub(crate) use worker::{Worker, settings};
 

@@ -13,7 +13,7 @@ use outbox_sinks::Connector;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Destination, MemoryStore};
+use super::MemoryStore;
 
 /// A worker with one sink, running in the background.
 pub(crate) struct Worker {
@@ -37,13 +37,17 @@ pub(crate) fn settings() -> SinkSettings {
 }
 
 impl Worker {
-    pub(crate) fn start(store: &Arc<MemoryStore>, to: &Destination, holder: &str) -> Self {
+    pub(crate) fn start(
+        store: &Arc<MemoryStore>,
+        to: &(impl Connector + Clone),
+        holder: &str,
+    ) -> Self {
         Self::start_with(store, to, holder, settings())
     }
 
     pub(crate) fn start_with(
         store: &Arc<MemoryStore>,
-        to: &Destination,
+        to: &(impl Connector + Clone),
         holder: &str,
         sink: SinkSettings,
     ) -> Self {
@@ -53,7 +57,7 @@ impl Worker {
     /// With a sink for each of these names.
     pub(crate) fn start_many(
         store: &Arc<MemoryStore>,
-        to: &Destination,
+        to: &(impl Connector + Clone),
         holder: &str,
         names: &[&str],
     ) -> Self {
@@ -67,7 +71,7 @@ impl Worker {
     #[expect(clippy::disallowed_methods, reason = "the test plays the supervisor")]
     fn start_all(
         store: &Arc<MemoryStore>,
-        to: &Destination,
+        to: &(impl Connector + Clone),
         holder: &str,
         sinks: Vec<SinkSettings>,
     ) -> Self {
