@@ -28,6 +28,8 @@ pub(crate) struct Table {
     pub(crate) progress: Option<Progress>,
     /// How often a sink was opened.
     pub(crate) opened: usize,
+    /// How many deliveries were tried.
+    pub(crate) deliveries: usize,
     pub(crate) losses: VecDeque<Loss>,
     /// These it can never take.
     pub(crate) undeliverable: Vec<u64>,
@@ -67,6 +69,7 @@ struct Writer {
 impl Sink for Writer {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let (verdicts, loss) = self.ledger.look(|table| {
+            table.deliveries += 1;
             let verdicts = transaction(table, &self.session, batch)?;
             Ok::<_, SinkError>((verdicts, table.losses.pop_front()))
         })?;

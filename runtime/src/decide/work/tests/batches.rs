@@ -170,3 +170,31 @@ proptest! {
         prop_assert_eq!(world.cursor, at(5));
     }
 }
+
+#[test]
+fn what_was_delivered_ends_before_the_first_event_that_was_not() {
+    let undeliverable = || Verdict::Undeliverable(refusal());
+    let after = |verdicts: Vec<Verdict>| {
+        let connector = never();
+        let mut work = Work::new(
+            rules(&connector),
+            batch(&[1, 2, 3]),
+            at(9),
+            Before::default(),
+        );
+        work.after(Ok(Delivery::from_verdicts(verdicts))).delivered
+    };
+    use Verdict::{Delivered, Unconfirmed};
+    assert_eq!(after(vec![Delivered, Delivered, Delivered]), Some(at(3)));
+    assert_eq!(
+        after(vec![Delivered, undeliverable(), Delivered]),
+        Some(at(1))
+    );
+    assert_eq!(
+        after(vec![Delivered, undeliverable(), Unconfirmed]),
+        Some(at(1))
+    );
+    assert_eq!(after(vec![undeliverable(), Delivered, Delivered]), None);
+    assert_eq!(after(vec![undeliverable(), Delivered, Unconfirmed]), None);
+    assert_eq!(after(vec![Unconfirmed, Delivered, Delivered]), None);
+}
