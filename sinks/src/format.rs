@@ -7,12 +7,13 @@
 use std::fmt::Write;
 
 use outbox::Event;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 
 /// The form of an event at the destination.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// The payload as it was published, with `sequence` (`txid.seq`) added, and to a

@@ -36,5 +36,6 @@ pub use error::{ErrorKind, SinkError};
 pub use format::{Encoder, Format};
 pub use kind::{Problem, Problems, SinkKind};
 pub use outbox::{Event, Position};
+pub use schemars;
 pub use sink::{BatchLimits, Connector, Session, Sink};
 pub use template::{InvalidTemplate, Template};

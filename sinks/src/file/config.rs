@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::lines::Lines;
@@ -13,19 +14,19 @@ use crate::{Connector, Encoder, Format, Problems, SinkKind};
 #[derive(Clone, Copy, Debug)]
 pub struct File;
 
-/// The table `[sinks.<name>.file]`.
-#[derive(Clone, Debug, Deserialize)]
+/// A file, to which one JSON object a line is appended.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSettings {
-    /// The file that is appended to. Its directory must exist.
+    /// The file that is appended to. Its folder must exist.
     pub path: PathBuf,
-    /// Sync to disk before an event counts as delivered.
+    /// Whether an event counts as delivered only once it is on the disk.
     #[serde(default = "default_sync")]
     pub sync: bool,
     /// The form of an event: `native` or `cloudevents`.
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents source.
+    /// The `source` attribute of the CloudEvents format.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
 }
@@ -34,14 +35,14 @@ pub struct FileSettings {
 #[derive(Clone, Copy, Debug)]
 pub struct Stdout;
 
-/// The table `[sinks.<name>.stdout]`.
-#[derive(Clone, Debug, Deserialize)]
+/// Standard output, for debugging: one JSON object a line.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdoutSettings {
     /// The form of an event: `native` or `cloudevents`.
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents source.
+    /// The `source` attribute of the CloudEvents format.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
 }
