@@ -35,6 +35,13 @@ pub struct Encoder {
     source: String,
 }
 
+/// The format `native`.
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new(Format::default(), Self::DEFAULT_SOURCE)
+    }
+}
+
 impl Encoder {
     /// The CloudEvents `source` unless another is configured.
     pub const DEFAULT_SOURCE: &'static str = "/outbox";

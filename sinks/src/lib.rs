@@ -6,7 +6,7 @@
 //!
 //! Read in this order: [`batch`](Batch), [`sink`](Sink), [`delivery`](Delivery),
 //! [`error`](SinkError), [`kind`](SinkKind); then [`format`](Format) and
-//! [`template`](Template), which most sinks use; then one sink's folder, for
+//! [`template`](Template), which most sinks use, and [`lines`](Lines); then one sink's folder, for
 //! example `file/`.
 
 mod batch;
@@ -15,6 +15,7 @@ mod delivery;
 mod error;
 mod format;
 mod kind;
+mod lines;
 pub mod settings;
 mod sink;
 mod template;
@@ -35,6 +36,7 @@ pub use delivery::{Delivery, Refusal, Verdict};
 pub use error::{ErrorKind, SinkError};
 pub use format::{Encoder, Format};
 pub use kind::{Problem, Problems, SinkKind};
+pub use lines::Lines;
 pub use outbox::{Event, Position};
 pub use schemars;
 pub use sink::{BatchLimits, Connector, Session, Sink};

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::lines::Lines;
 use super::sink::FileConnector;
 use super::stdout::StdoutConnector;
 use crate::{Connector, Encoder, Format, Problems, SinkKind};
@@ -60,12 +59,12 @@ impl SinkKind for File {
         if settings.path.as_os_str().is_empty() {
             problems.add("path", "name the file, like /var/lib/outbox/events.ndjson");
         }
-        let lines = lines(settings.format, settings.source, &mut problems);
+        let encoder = encoder(settings.format, settings.source, &mut problems);
         problems.into_result()?;
         Ok(Box::new(FileConnector::new(
             settings.path,
             settings.sync,
-            lines,
+            encoder,
         )))
     }
 }
@@ -76,20 +75,20 @@ impl SinkKind for Stdout {
 
     fn connector(_name: &str, settings: StdoutSettings) -> Result<Box<dyn Connector>, Problems> {
         let mut problems = Problems::default();
-        let lines = lines(settings.format, settings.source, &mut problems);
+        let encoder = encoder(settings.format, settings.source, &mut problems);
         problems.into_result()?;
-        Ok(Box::new(StdoutConnector::new(lines)))
+        Ok(Box::new(StdoutConnector::new(encoder)))
     }
 }
 
-fn lines(format: Format, source: String, problems: &mut Problems) -> Lines {
+fn encoder(format: Format, source: String, problems: &mut Problems) -> Encoder {
     if format == Format::CloudEventsBinary {
         problems.add(
             "format",
             "a line has no headers: write \"native\" or \"cloudevents\"",
         );
     }
-    Lines::new(Encoder::new(format, source))
+    Encoder::new(format, source)
 }
 
 #[cfg(test)]
