@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use outbox::Filter;
-use serde::Deserialize;
+use outbox_sinks::schemars::{self, JsonSchema};
+use serde::{Deserialize, Serialize};
 
 /// What all loops of a process share.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ impl FromIterator<Role> for Roles {
 }
 
 /// One of the things that a process can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Deliver the events of the configured sinks
@@ -119,7 +120,7 @@ impl Default for PoisonSettings {
 }
 
 /// What becomes of an event that a destination will never take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnPoison {
     /// It goes to the dead letters, and the flow goes on.

@@ -7,12 +7,13 @@
 use std::fmt::Write;
 
 use outbox::Event;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 
 /// The form of an event at the destination.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// The payload as it was published, with `sequence` (`txid.seq`) added, and to a
@@ -32,6 +33,13 @@ pub enum Format {
 pub struct Encoder {
     format: Format,
     source: String,
+}
+
+/// The format `native`.
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new(Format::default(), Self::DEFAULT_SOURCE)
+    }
 }
 
 impl Encoder {

@@ -3,20 +3,67 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::Connector;
 
 /// A kind of sink, to be registered with the runtime. Its settings are the table
-/// `[sinks.<name>.<KIND>]` of `sinks.toml`, read strictly into [`SinkKind::Settings`]
-/// (give that `#[serde(deny_unknown_fields)]`: unknown keys are then refused with
-/// their line and the nearest known key).
+/// `[sinks.<name>.<KIND>]` of `sinks.toml`, read strictly into [`SinkKind::Settings`]:
+/// an unknown key is refused with its line and the nearest known key.
+///
+/// The same type describes the table for editors (`sinks config schema`), where doc
+/// comments become descriptions. `use outbox_sinks::schemars` is all that the derive
+/// needs; there is no version to choose and no attribute to write. For values there is
+/// [`settings`](crate::settings).
+///
+/// ```
+/// use outbox_sinks::schemars::{self, JsonSchema};
+/// use outbox_sinks::settings::{Period, Secret};
+/// use outbox_sinks::{Connector, Delivery, Problems, SinkKind, from_fn};
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Pager {
+///     /// The number that is called.
+///     number: String,
+///     /// What the provider knows us by.
+///     token: Secret,
+///     /// How long it may ring.
+///     #[serde(default = "half_a_minute")]
+///     timeout: Period,
+/// }
+///
+/// fn half_a_minute() -> Period {
+///     Period::from_secs(30)
+/// }
+///
+/// impl SinkKind for Pager {
+///     const NAME: &'static str = "pager";
+///     type Settings = Self;
+///
+///     fn connector(_sink: &str, pager: Self) -> Result<Box<dyn Connector>, Problems> {
+///         if !pager.number.starts_with('+') {
+///             return Err(Problems::one("number", "begin with + and the country's code"));
+///         }
+///         Ok(Box::new(from_fn(|batch| async move {
+///             println!("{} events", batch.len());
+///             Ok(Delivery::All)
+///         })))
+///     }
+/// }
+///
+/// let settings = serde_json::from_str(r#"{ "number": "112", "token": "hush" }"#)?;
+/// let problems = Pager::connector("night", settings).unwrap_err();
+/// assert_eq!(problems.to_string(), "number: begin with + and the country's code");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub trait SinkKind: Send + Sync + 'static {
     /// The table's name, for example `kafka`.
     const NAME: &'static str;
 
     /// The kind's own settings.
-    type Settings: DeserializeOwned;
+    type Settings: DeserializeOwned + JsonSchema;
 
     /// Makes a connector of checked settings. Connects to nothing.
     ///

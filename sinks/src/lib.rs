@@ -5,9 +5,9 @@
 //! leases, cursors, retries, order.
 //!
 //! Read in this order: [`batch`](Batch), [`sink`](Sink), [`delivery`](Delivery),
-//! [`error`](SinkError), [`kind`](SinkKind); for exactly once [`progress`](Progress); then [`format`](Format) and
-//! [`template`](Template), which most sinks use; then one sink's folder, for
-//! example `file/`.
+//! [`error`](SinkError), [`kind`](SinkKind); for exactly once [`progress`](Progress); then
+//! [`format`](Format), [`template`](Template) and [`lines`](Lines), which many sinks use;
+//! then one sink's folder, for example `file/`.
 
 mod batch;
 mod closure;
@@ -15,6 +15,7 @@ mod delivery;
 mod error;
 mod format;
 mod kind;
+mod lines;
 mod progress;
 pub mod settings;
 mod sink;
@@ -36,7 +37,9 @@ pub use delivery::{Delivery, Refusal, Verdict};
 pub use error::{ErrorKind, SinkError};
 pub use format::{Encoder, Format};
 pub use kind::{Problem, Problems, SinkKind};
+pub use lines::Lines;
 pub use outbox::{Event, Flow, Position};
 pub use progress::{InvalidProgress, Progress};
+pub use schemars;
 pub use sink::{BatchLimits, Connector, Session, Sink};
 pub use template::{InvalidTemplate, Template};

@@ -1,11 +1,13 @@
 //! Routing templates such as `events.{area}`, parsed when the configuration is
 //! loaded and rendered for each event.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use outbox::Event;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Refusal;
 
@@ -134,15 +136,62 @@ impl Field {
         out.push_str(text);
     }
 
+    fn name(self) -> &'static str {
+        let known = FIELDS.iter().find(|(_, field)| *field == self);
+        known.map_or("?", |(name, _)| name)
+    }
+
     fn missing(self) -> Refusal {
-        let name = FIELDS
-            .iter()
-            .find(|(_, field)| *field == self)
-            .map_or("?", |(name, _)| name);
+        let name = self.name();
         Refusal::new(
             "MISSING_FIELD",
             format!("the template needs `{name}`, the event has none"),
         )
+    }
+}
+
+/// As it is written.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}"))?,
+                Part::Field { field, otherwise } => {
+                    let name = field.name();
+                    match otherwise {
+                        Some(otherwise) => write!(f, "{{{name}:-{otherwise}}}")?,
+                        None => write!(f, "{{{name}}}")?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Template {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Template {
+    fn schema_name() -> Cow<'static, str> {
+        "Template".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = FIELDS.map(|(name, _)| name);
+        let (known, choice) = (names.join(", "), names.join("|"));
+        let pattern = format!(r"^([^{{}}]|\{{\{{|\}}\}}|\{{({choice})(:-[^}}]*)?\}})*$");
+        json_schema!({
+            "description": format!(
+                "A text with fields of the event in it, such as \"events.{{area}}\". The fields are \
+                 {known}; {{tenantId:-shared}} says what to use when the event lacks one."
+            ),
+            "type": "string",
+            "pattern": pattern,
+        })
     }
 }
 
@@ -274,6 +323,14 @@ mod tests {
         fn a_text_without_braces_renders_as_itself(text in "[^{}]{0,40}") {
             let template: Template = text.parse().unwrap();
             prop_assert_eq!(template.render(&event()).unwrap(), text);
+        }
+
+        #[test]
+        fn a_template_shows_itself_as_it_is_written(
+            text in "([a-z.]|\\{\\{|\\}\\}|\\{(id|seq|tenantId:-x?\\{?)\\}){0,10}",
+        ) {
+            let template: Template = text.parse().unwrap();
+            prop_assert_eq!(template.to_string(), text);
         }
 
         #[test]

@@ -6,6 +6,7 @@
 mod adopt;
 mod by;
 mod check;
+mod config;
 mod database;
 mod dead_letters;
 #[cfg(feature = "file")]
@@ -66,6 +67,7 @@ enum Command {
     Init(init::Init),
     Migrate(migrate::Migrate),
     Check(check::Check),
+    Config(config::ConfigFile),
     Publish(publish::Publish),
     Status(status::ShowStatus),
     DeadLetters(dead_letters::DeadLetters),
@@ -118,6 +120,7 @@ impl Command {
             Self::Init(init) => init.run(source, out),
             Self::Migrate(migrate) => Box::pin(migrate.run(source, out)).await,
             Self::Check(check) => Box::pin(check.run(source, out)).await,
+            Self::Config(config) => config.run(source, out),
             Self::Publish(publish) => Box::pin(publish.run(source, out)).await,
             Self::Status(status) => Box::pin(status.run(source, out)).await,
             Self::DeadLetters(command) => Box::pin(command.run(source, out)).await,
@@ -154,6 +157,7 @@ mod tests {
             "init",
             "migrate",
             "check",
+            "config",
             "publish",
             "status",
             "dead-letters",

@@ -34,6 +34,9 @@ pub(super) fn number<N: PartialOrd + fmt::Display>(
     }
 }
 
+/// The pattern of a name, for the schema: says what [`is_name`] says.
+pub(super) const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,62}$";
+
 /// Whether a text can be the name of a sink or a worker's lease: it becomes part of
 /// rows, metrics and, for some destinations, of names there.
 pub(super) fn is_name(text: &str) -> bool {

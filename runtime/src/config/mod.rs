@@ -5,7 +5,7 @@
 //! places and fills in variables; `shape` tells which keys there are, and `unknown`
 //! refuses all others; `read` makes settings of one table after the other, reporting
 //! every problem on the way; `sections` are those tables; `sink` and `registry` join
-//! a sink to the kind of its destination.
+//! a sink to the kind of its destination; `schema` describes all of it to an editor.
 //!
 //! No message repeats a value or a line of the file. Nothing here connects to
 //! anything or logs.
@@ -22,6 +22,7 @@ mod read;
 #[cfg(test)]
 mod reference;
 mod registry;
+mod schema;
 mod sections;
 mod shape;
 mod sink;
@@ -32,12 +33,15 @@ mod unknown;
 use std::collections::BTreeMap;
 
 use outbox::{ConnectSettings, Filter};
+use outbox_sinks::schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
 
 use document::Document;
 pub use environment::{Absent, Environment};
 use key::Key;
 pub use problems::{Place, Problem, Problems};
 pub use registry::Registry;
+pub(crate) use schema::schema;
 pub use sections::{Log, LogFormat};
 pub use shape::Shape;
 pub use sink::ConfiguredSink;
@@ -174,23 +178,50 @@ impl DatabaseConfig {
     }
 }
 
+/// A table of the file's top, other than `[sinks]`.
+#[derive(Clone, Copy)]
+struct Section {
+    name: &'static str,
+    shape: fn() -> Shape,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Section {
+    const fn of<T: DeserializeOwned + JsonSchema>(name: &'static str) -> Self {
+        Self {
+            name,
+            shape: Shape::of::<T>,
+            schema: T::json_schema,
+        }
+    }
+}
+
+const SECTIONS: [Section; 6] = [
+    Section::of::<sections::Database>("database"),
+    Section::of::<sections::Worker>("worker"),
+    Section::of::<sections::Poll>("poll"),
+    Section::of::<sections::Cursor>("cursor"),
+    Section::of::<sections::Retention>("retention"),
+    Section::of::<sections::Log>("log"),
+];
+
 /// Every key there is.
 fn whole_shape(registry: &Registry) -> Shape {
+    let sections = SECTIONS.map(|section| (section.name.to_owned(), (section.shape)()));
+    let mut tables = BTreeMap::from(sections);
+    let sinks = Shape::Named(Box::new(sink_shape(registry)));
+    tables.insert("sinks".to_owned(), sinks);
+    Shape::Table(tables)
+}
+
+/// Every key of a sink, whichever kind it is of.
+fn sink_shape(registry: &Registry) -> Shape {
     let mut sink = Shape::of::<sections::Sink>();
     if let Shape::Table(keys) = &mut sink {
         let kinds = registry.kinds();
         keys.extend(kinds.map(|(name, kind)| (name.to_owned(), (kind.shape)())));
     }
-    let tables = [
-        ("database", Shape::of::<sections::Database>()),
-        ("worker", Shape::of::<sections::Worker>()),
-        ("poll", Shape::of::<sections::Poll>()),
-        ("cursor", Shape::of::<sections::Cursor>()),
-        ("retention", Shape::of::<sections::Retention>()),
-        ("log", Shape::of::<sections::Log>()),
-        ("sinks", Shape::Named(Box::new(sink))),
-    ];
-    Shape::Table(tables.map(|(key, shape)| (key.to_owned(), shape)).into())
+    sink
 }
 
 fn prepare(

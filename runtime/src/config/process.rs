@@ -28,8 +28,8 @@ pub(super) fn database(document: &mut Document<'_>) -> Option<ConnectSettings> {
     let max = key.child("max_connections");
     limits::number(document, &max, &section.max_connections, &(2..=1000));
     for (name, value) in [
-        ("connect_timeout", section.connect_timeout),
-        ("statement_timeout", section.statement_timeout),
+        ("connect_timeout", *section.connect_timeout),
+        ("statement_timeout", *section.statement_timeout),
     ] {
         limits::duration(document, &key.child(name), value, 100 * MILLISECOND..=HOUR);
     }
@@ -41,8 +41,8 @@ pub(super) fn database(document: &mut Document<'_>) -> Option<ConnectSettings> {
     Some(ConnectSettings {
         schema: schema.ok()?,
         max_connections: section.max_connections,
-        connect_timeout: section.connect_timeout,
-        statement_timeout: section.statement_timeout,
+        connect_timeout: *section.connect_timeout,
+        statement_timeout: *section.statement_timeout,
         ..ConnectSettings::new(url?.expose().to_owned())
     })
 }
@@ -97,20 +97,20 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
         document.report(&key.child("roles"), message);
     }
     for (key, value, limits) in [
-        (key.child("lease_ttl"), worker.lease_ttl, SECOND..=HOUR),
+        (key.child("lease_ttl"), *worker.lease_ttl, SECOND..=HOUR),
         (
             key.child("shutdown_timeout"),
-            worker.shutdown_timeout,
+            *worker.shutdown_timeout,
             Duration::ZERO..=HOUR,
         ),
         (
             Key::of(["poll", "max_interval"]),
-            poll.max_interval,
+            *poll.max_interval,
             MILLISECOND..=60 * SECOND,
         ),
         (
             Key::of(["cursor", "idle_save"]),
-            cursor.idle_save,
+            *cursor.idle_save,
             MILLISECOND..=DAY,
         ),
     ] {
@@ -118,10 +118,10 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
     }
     Some(WorkerSettings {
         holder: holder(worker.name),
-        lease_ttl: worker.lease_ttl,
-        shutdown_timeout: worker.shutdown_timeout,
-        poll_max_interval: poll.max_interval,
-        cursor_idle_save: cursor.idle_save,
+        lease_ttl: *worker.lease_ttl,
+        shutdown_timeout: *worker.shutdown_timeout,
+        poll_max_interval: *poll.max_interval,
+        cursor_idle_save: *cursor.idle_save,
         roles: worker.roles.into_iter().collect(),
         retention: retention?,
     })
@@ -130,7 +130,8 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
 /// Reads `[retention]`; whatever is wrong is noted.
 pub(super) fn retention(document: &mut Document<'_>) -> Option<RetentionSettings> {
     let key = Key::of(["retention"]);
-    let sections::Retention { min_age, interval } = read(document, &key)?;
+    let section: sections::Retention = read(document, &key)?;
+    let (min_age, interval) = (*section.min_age, *section.interval);
     let (age, pause) = (key.child("min_age"), key.child("interval"));
     limits::duration(document, &age, min_age, Duration::ZERO..=10 * YEAR);
     limits::duration(document, &pause, interval, SECOND..=DAY);

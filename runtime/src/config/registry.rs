@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use outbox_sinks::{Connector, SinkKind};
+use outbox_sinks::schemars::{JsonSchema, Schema, SchemaGenerator};
+use outbox_sinks::{Batch, Connector, Delivery, Problems, SinkError, SinkKind, from_fn};
+use serde::de::DeserializeOwned;
 
 use super::document::Document;
 use super::key::Key;
@@ -14,7 +17,8 @@ use super::shape::Shape;
 ///
 /// ```no_run
 /// # struct Shouting;
-/// # #[derive(serde::Deserialize)] struct Settings {}
+/// # use outbox_sinks::schemars;
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Settings {}
 /// # impl outbox_sinks::SinkKind for Shouting {
 /// #     const NAME: &'static str = "shouting";
 /// #     type Settings = Settings;
@@ -31,13 +35,15 @@ use super::shape::Shape;
 pub struct Registry(BTreeMap<&'static str, Kind>);
 
 /// What the configuration needs of a kind, with its settings' type forgotten.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Kind {
     pub(super) shape: fn() -> Shape,
-    pub(super) connector: Build,
+    pub(super) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(super) connector: Arc<Build>,
 }
 
-type Build = fn(&mut Document<'_>, &Key, &str) -> Option<Box<dyn Connector>>;
+/// Reads the kind's table and makes the connector; problems are noted at their keys.
+type Build = dyn Fn(&mut Document<'_>, &Key, &str) -> Option<Box<dyn Connector>> + Send + Sync;
 
 impl Registry {
     /// No kind at all.
@@ -69,16 +75,67 @@ impl Registry {
     /// If its name is taken, by another kind or by a key that every sink has: a
     /// mistake of the program, not of its operator.
     #[must_use]
-    pub fn register<K: SinkKind>(mut self) -> Self {
-        let name = K::NAME;
+    pub fn register<K: SinkKind>(self) -> Self {
+        self.with(K::NAME, K::connector)
+    }
+
+    /// Adds a kind that is no more than a function, and is asked for each batch. Its first
+    /// argument are the settings, the table `[sinks.<name>.<kind>]`; what it returns is the
+    /// delivery's outcome, as with [`from_fn`]. For settings that serde can't judge, a probe
+    /// for `sinks check --online`, or anything that outlives one batch, write a [`SinkKind`].
+    ///
+    /// ```no_run
+    /// use outbox_runtime::{Registry, cli};
+    /// use outbox_sinks::{Batch, Delivery, schemars};
+    ///
+    /// #[derive(Clone, serde::Deserialize, schemars::JsonSchema)]
+    /// struct Shout {
+    ///     /// What comes after each event.
+    ///     mark: String,
+    /// }
+    ///
+    /// fn main() -> std::process::ExitCode {
+    ///     cli::main(Registry::builtin().function("shout", |to: Shout, batch: Batch| async move {
+    ///         for event in &batch {
+    ///             println!("{}{}", event.event_type(), to.mark);
+    ///         }
+    ///         Ok(Delivery::All)
+    ///     }))
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Registry::register`].
+    #[must_use]
+    pub fn function<S, F, Fut>(self, kind: &'static str, deliver: F) -> Self
+    where
+        S: DeserializeOwned + JsonSchema + Clone + Send + Sync + 'static,
+        F: Fn(S, Batch) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Delivery, SinkError>> + Send + 'static,
+    {
+        self.with(kind, move |_sink: &str, settings: S| {
+            let deliver = deliver.clone();
+            let connector = from_fn(move |batch| deliver(settings.clone(), batch));
+            Ok(Box::new(connector) as Box<dyn Connector>)
+        })
+    }
+
+    fn with<S: DeserializeOwned + JsonSchema>(
+        mut self,
+        name: &'static str,
+        connector: impl Fn(&str, S) -> Result<Box<dyn Connector>, Problems> + Send + Sync + 'static,
+    ) -> Self {
         let reserved = Shape::of::<super::sections::Sink>();
         assert!(
             reserved.keys().all(|(key, _)| key != name),
             "the kind `{name}` is named like a key of every sink"
         );
         let kind = Kind {
-            shape: Shape::of::<K::Settings>,
-            connector: connector::<K>,
+            shape: Shape::of::<S>,
+            schema: S::json_schema,
+            connector: Arc::new(move |document: &mut Document<'_>, key: &Key, sink: &str| {
+                build(document, key, |settings| connector(sink, settings))
+            }),
         };
         assert!(
             self.0.insert(name, kind).is_none(),
@@ -92,8 +149,8 @@ impl Registry {
         self.0.keys().copied()
     }
 
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, Kind)> {
-        self.0.iter().map(|(name, kind)| (*name, *kind))
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, &Kind)> {
+        self.0.iter().map(|(name, kind)| (*name, kind))
     }
 }
 
@@ -103,19 +160,18 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Reads the kind's table and makes the connector; problems are noted at their keys.
-fn connector<K: SinkKind>(
+fn build<S: DeserializeOwned>(
     document: &mut Document<'_>,
     key: &Key,
-    sink: &str,
+    connector: impl FnOnce(S) -> Result<Box<dyn Connector>, Problems>,
 ) -> Option<Box<dyn Connector>> {
-    let settings: K::Settings = read(document, key)?;
+    let settings: S = read(document, key)?;
     // Without a key that was wrong the settings are not the operator's: judging
     // them would only add problems that are none.
     if document.lost(key) {
         return None;
     }
-    match K::connector(sink, settings) {
+    match connector(settings) {
         Ok(connector) => Some(connector),
         Err(problems) => {
             for problem in &problems {

@@ -1,28 +1,37 @@
 //! The tables of `sinks.toml`, each with its keys and their defaults.
 //!
 //! What a default is stands here alone; the shipped file repeats it for people, and
-//! a test compares the two.
+//! a test compares the two. Doc comments are what an editor shows to an operator; the
+//! limits in `schemars` attributes are those that `process` and `sink` enforce, and a
+//! test compares these as well.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use outbox_sinks::settings::{Secret, Size};
-use serde::Deserialize;
+use outbox_sinks::schemars::{self, JsonSchema};
+use outbox_sinks::settings::{Period, Secret, Size};
+use serde::{Deserialize, Serialize};
 
 use crate::settings::{OnPoison, PoisonSettings, RetentionSettings, Role};
 
-/// `[database]`: the Postgres that holds the outbox.
-#[derive(Debug, Deserialize)]
+/// The Postgres that holds the outbox, version 13 or newer.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Database {
+    /// A postgres:// URL, such as "${DATABASE_URL}".
+    #[schemars(regex(pattern = "^postgres(ql)?://"))]
     pub(super) url: Option<Secret>,
+    /// A file that holds the URL, instead of `url`.
     pub(super) url_file: Option<PathBuf>,
+    /// The schema of the tables.
+    #[schemars(length(min = 1, max = 63))]
     pub(super) schema: String,
+    /// The most connections this process opens, besides two that its leases have to themselves.
+    #[schemars(range(min = 2, max = 1000))]
     pub(super) max_connections: u32,
-    #[serde(with = "humantime_serde")]
-    pub(super) connect_timeout: Duration,
-    #[serde(with = "humantime_serde")]
-    pub(super) statement_timeout: Duration,
+    /// How long opening a connection may take: 100ms to 1h.
+    pub(super) connect_timeout: Period,
+    /// How long a statement may take, on the server as well: 100ms to 1h.
+    pub(super) statement_timeout: Period,
 }
 
 impl Default for Database {
@@ -32,22 +41,29 @@ impl Default for Database {
             url_file: None,
             schema: "public".to_owned(),
             max_connections: 10,
-            connect_timeout: Duration::from_secs(5),
-            statement_timeout: Duration::from_secs(30),
+            connect_timeout: Period::from_secs(5),
+            statement_timeout: Period::from_secs(30),
         }
     }
 }
 
-/// `[worker]`: this process.
-#[derive(Debug, Deserialize)]
+/// This process.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Worker {
+    /// What this process calls itself in the leases. Default: host name and process id. A few
+    /// random characters are added, so that replicas may share a name.
+    #[schemars(length(min = 1, max = 128))]
     pub(super) name: Option<String>,
+    /// What this process does: `sinks` delivers, `retention` deletes what every sink has passed.
+    /// `sinks run --role` overrides it.
+    #[schemars(length(min = 1))]
     pub(super) roles: Vec<Role>,
-    #[serde(with = "humantime_serde")]
-    pub(super) lease_ttl: Duration,
-    #[serde(with = "humantime_serde")]
-    pub(super) shutdown_timeout: Duration,
+    /// How long a sink stays ours when this process vanishes without letting go of it: 1s to 1h.
+    pub(super) lease_ttl: Period,
+    /// How long a delivery in hand may still take after SIGTERM, up to 1h. Keep it below the grace
+    /// period of whatever stops the process.
+    pub(super) shutdown_timeout: Period,
 }
 
 impl Default for Worker {
@@ -55,63 +71,67 @@ impl Default for Worker {
         Self {
             name: None,
             roles: vec![Role::Sinks, Role::Retention],
-            lease_ttl: Duration::from_secs(30),
-            shutdown_timeout: Duration::from_secs(20),
+            lease_ttl: Period::from_secs(30),
+            shutdown_timeout: Period::from_secs(20),
         }
     }
 }
 
-/// `[poll]`: how the head of the outbox is watched.
-#[derive(Debug, Deserialize)]
+/// How the head of the outbox is watched.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Poll {
-    #[serde(with = "humantime_serde")]
-    pub(super) max_interval: Duration,
+    /// The longest pause between two looks at the outbox while nothing happens: 1ms to 1m.
+    pub(super) max_interval: Period,
 }
 
 impl Default for Poll {
     fn default() -> Self {
         Self {
-            max_interval: Duration::from_millis(250),
+            max_interval: Period::from_millis(250),
         }
     }
 }
 
-/// `[cursor]`: how progress is saved.
-#[derive(Debug, Deserialize)]
+/// How progress is saved.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Cursor {
-    #[serde(with = "humantime_serde")]
-    pub(super) idle_save: Duration,
+    /// How often progress is saved that consists only of events a sink does not take: 1ms to 1day.
+    pub(super) idle_save: Period,
 }
 
 impl Default for Cursor {
     fn default() -> Self {
         Self {
-            idle_save: Duration::from_secs(30),
+            idle_save: Period::from_secs(30),
         }
     }
 }
 
-/// `[retention]`: when rows are deleted that every cursor has passed.
-#[derive(Debug, Deserialize)]
+/// When rows of the outbox are deleted that every sink's cursor has passed.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Retention {
-    #[serde(with = "humantime_serde")]
-    pub(super) min_age: Duration,
-    #[serde(with = "humantime_serde")]
-    pub(super) interval: Duration,
+    /// A row is deleted once every sink's cursor has passed it and it is at least this old: up to
+    /// 10years.
+    pub(super) min_age: Period,
+    /// The pause between two passes: 1s to 1day.
+    pub(super) interval: Period,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         let RetentionSettings { min_age, interval } = RetentionSettings::default();
-        Self { min_age, interval }
+        Self {
+            min_age: min_age.into(),
+            interval: interval.into(),
+        }
     }
 }
 
-/// `[log]`: what is said on standard error.
-#[derive(Clone, Debug, Deserialize)]
+/// What is said on standard error.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Log {
     /// The form of a line.
@@ -130,7 +150,7 @@ impl Default for Log {
 }
 
 /// The form of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
@@ -139,15 +159,22 @@ pub enum LogFormat {
     Json,
 }
 
-/// `[sinks.NAME]`, without the table of its kind.
-#[derive(Debug, Deserialize)]
+/// One sink: what it takes and, in one table, where to. Its name is the key of its
+/// progress: renaming a sink starts it anew.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Sink {
+    /// The events it takes, by type; * stands for any characters. Empty: all of them.
+    #[schemars(inner(regex(pattern = r"^\S*[*.]\S*$")))]
     pub(super) events: Vec<String>,
+    /// The tenants whose events it takes. Empty: all of them.
+    #[schemars(inner(length(min = 1)))]
     pub(super) tenants: Vec<String>,
+    /// Where it begins when it is new.
     pub(super) start: Start,
-    #[serde(with = "humantime_serde")]
-    pub(super) delivery_timeout: Duration,
+    /// How long one delivery may take before it counts as failed: 100ms to 1h.
+    pub(super) delivery_timeout: Period,
+    /// What becomes of an event that the destination will never take.
     pub(super) on_poison: OnPoison,
     pub(super) batch: Batch,
     pub(super) retry: Retry,
@@ -160,7 +187,7 @@ impl Default for Sink {
             events: Vec::new(),
             tenants: Vec::new(),
             start: Start::Beginning,
-            delivery_timeout: Duration::from_secs(60),
+            delivery_timeout: Period::from_secs(60),
             on_poison: OnPoison::default(),
             batch: Batch::default(),
             retry: Retry::default(),
@@ -170,50 +197,61 @@ impl Default for Sink {
 }
 
 /// Where a new sink begins.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Start {
+    /// The oldest event that is still in the outbox.
     Beginning,
+    /// What is published from then on.
     Head,
 }
 
-/// `[sinks.NAME.batch]`: what is absent is up to the destination.
-#[derive(Debug, Default, Deserialize)]
+/// A batch is delivered at the first of these limits. What is absent is up to the
+/// destination: most send what is there at once, S3 waits for large objects.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Batch {
+    /// The most events.
+    #[schemars(range(min = 1, max = 10_000_000))]
     pub(super) max_events: Option<usize>,
+    /// The most bytes of payload, 1KiB to 4GiB. A single larger event still makes a batch.
     pub(super) max_bytes: Option<Size>,
-    #[serde(with = "humantime_serde")]
-    pub(super) max_wait: Option<Duration>,
+    /// How long the first event may wait for others: up to 1day.
+    pub(super) max_wait: Option<Period>,
 }
 
-/// `[sinks.NAME.retry]`: the pauses between failed deliveries.
-#[derive(Debug, Deserialize)]
+/// The pauses between failed deliveries: doubling from the first to the longest.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Retry {
-    #[serde(with = "humantime_serde")]
-    pub(super) initial: Duration,
-    #[serde(with = "humantime_serde")]
-    pub(super) max: Duration,
+    /// The first pause, from 1ms: not longer than `max`.
+    pub(super) initial: Period,
+    /// The longest pause, up to 1day.
+    pub(super) max: Period,
 }
 
 impl Default for Retry {
     fn default() -> Self {
         Self {
-            initial: Duration::from_secs(1),
-            max: Duration::from_secs(300),
+            initial: Period::from_secs(1),
+            max: Period::from_secs(300),
         }
     }
 }
 
-/// `[sinks.NAME.poison]`: when an event counts as poison, and when there are too many.
-#[derive(Debug, Deserialize)]
+/// When an event is set aside, and when there are too many.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Poison {
+    /// How often in a row the destination must refuse it alone. It must take another event besides:
+    /// what refuses everything is out of order, and nothing is set aside.
+    #[schemars(range(min = 1, max = 1000))]
     pub(super) attempts: u32,
+    /// The fuse: with more dead letters than this within the window the sink is paused.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub(super) max_dead_letters: u32,
-    #[serde(with = "humantime_serde")]
-    pub(super) window: Duration,
+    /// The time over which the fuse counts: 1s to 30days.
+    pub(super) window: Period,
 }
 
 impl Default for Poison {
@@ -222,7 +260,7 @@ impl Default for Poison {
         Self {
             attempts: settings.attempts,
             max_dead_letters: settings.max_dead_letters,
-            window: settings.window,
+            window: settings.window.into(),
         }
     }
 }

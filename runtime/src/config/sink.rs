@@ -122,7 +122,7 @@ fn settings(
     if section.tenants.iter().any(String::is_empty) {
         document.report(&key.child("tenants"), "a tenant's id is never empty");
     }
-    let delivery_timeout = section.delivery_timeout;
+    let delivery_timeout = *section.delivery_timeout;
     limits::duration(
         document,
         &key.child("delivery_timeout"),
@@ -164,18 +164,19 @@ fn batch(document: &mut Document<'_>, key: &Key, section: &sections::Batch) -> B
     if max_bytes.is_some_and(|bytes| !(1024..=4 << 30).contains(&bytes)) {
         document.report(&key.child("max_bytes"), "must be between 1KiB and 4GiB");
     }
-    if let Some(wait) = section.max_wait {
+    let max_wait = section.max_wait.map(Duration::from);
+    if let Some(wait) = max_wait {
         limits::duration(document, &key.child("max_wait"), wait, Duration::ZERO..=DAY);
     }
     BatchOverrides {
         max_events: section.max_events,
         max_bytes,
-        max_wait: section.max_wait,
+        max_wait,
     }
 }
 
 fn retry(document: &mut Document<'_>, key: &Key, section: &sections::Retry) -> RetrySettings {
-    let sections::Retry { initial, max } = *section;
+    let (initial, max) = (*section.initial, *section.max);
     limits::duration(document, &key.child("initial"), initial, MILLISECOND..=HOUR);
     limits::duration(document, &key.child("max"), max, MILLISECOND..=DAY);
     if initial > max {
@@ -195,6 +196,7 @@ fn poison(
         max_dead_letters,
         window,
     } = *section;
+    let window = *window;
     limits::number(document, &key.child("attempts"), &attempts, &(1..=1000));
     let fuse = key.child("max_dead_letters");
     limits::number(document, &fuse, &max_dead_letters, &(1..=1_000_000));

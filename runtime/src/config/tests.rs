@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outbox_sinks::schemars::{self, JsonSchema};
 use outbox_sinks::settings::Secret;
 use outbox_sinks::{Connector, Delivery, Problems as KindProblems, SinkKind, Template, from_fn};
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use super::*;
 use crate::settings::{OnPoison, PoisonSettings, Roles};
 
 /// A kind that did not ask for strictness itself, and holds a secret and a port.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "only read")]
 struct Settings {
     address: String,
@@ -28,14 +29,14 @@ struct Settings {
     routes: Vec<Template>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Tls {
     ca_file: String,
     pin: String,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
     #[default]

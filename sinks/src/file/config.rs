@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::lines::Lines;
 use super::sink::FileConnector;
 use super::stdout::StdoutConnector;
 use crate::{Connector, Encoder, Format, Problems, SinkKind};
@@ -13,19 +13,19 @@ use crate::{Connector, Encoder, Format, Problems, SinkKind};
 #[derive(Clone, Copy, Debug)]
 pub struct File;
 
-/// The table `[sinks.<name>.file]`.
-#[derive(Clone, Debug, Deserialize)]
+/// A file, to which one JSON object a line is appended.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileSettings {
-    /// The file that is appended to. Its directory must exist.
+    /// The file that is appended to. Its folder must exist.
     pub path: PathBuf,
-    /// Sync to disk before an event counts as delivered.
+    /// Whether an event counts as delivered only once it is on the disk.
     #[serde(default = "default_sync")]
     pub sync: bool,
     /// The form of an event: `native` or `cloudevents`.
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents source.
+    /// The `source` attribute of the CloudEvents format.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
 }
@@ -34,14 +34,14 @@ pub struct FileSettings {
 #[derive(Clone, Copy, Debug)]
 pub struct Stdout;
 
-/// The table `[sinks.<name>.stdout]`.
-#[derive(Clone, Debug, Deserialize)]
+/// Standard output, for debugging: one JSON object a line.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdoutSettings {
     /// The form of an event: `native` or `cloudevents`.
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents source.
+    /// The `source` attribute of the CloudEvents format.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
 }
@@ -59,12 +59,12 @@ impl SinkKind for File {
         if settings.path.as_os_str().is_empty() {
             problems.add("path", "name the file, like /var/lib/outbox/events.ndjson");
         }
-        let lines = lines(settings.format, settings.source, &mut problems);
+        let encoder = encoder(settings.format, settings.source, &mut problems);
         problems.into_result()?;
         Ok(Box::new(FileConnector::new(
             settings.path,
             settings.sync,
-            lines,
+            encoder,
         )))
     }
 }
@@ -75,20 +75,20 @@ impl SinkKind for Stdout {
 
     fn connector(_name: &str, settings: StdoutSettings) -> Result<Box<dyn Connector>, Problems> {
         let mut problems = Problems::default();
-        let lines = lines(settings.format, settings.source, &mut problems);
+        let encoder = encoder(settings.format, settings.source, &mut problems);
         problems.into_result()?;
-        Ok(Box::new(StdoutConnector::new(lines)))
+        Ok(Box::new(StdoutConnector::new(encoder)))
     }
 }
 
-fn lines(format: Format, source: String, problems: &mut Problems) -> Lines {
+fn encoder(format: Format, source: String, problems: &mut Problems) -> Encoder {
     if format == Format::CloudEventsBinary {
         problems.add(
             "format",
             "a line has no headers: write \"native\" or \"cloudevents\"",
         );
     }
-    Lines::new(Encoder::new(format, source))
+    Encoder::new(format, source)
 }
 
 #[cfg(test)]

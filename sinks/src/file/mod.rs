@@ -22,13 +22,12 @@
 //!
 //! Does not rotate, compress or partition: that is for logrotate, or for the sink `s3`.
 //!
-//! Reading order: `config` (the settings), `lines` (a batch as lines), `tail` (what a
-//! crash may have left), `target` (the open file), `turn` (one blocking call at a
-//! time), `sink` and `stdout` (the sinks), `classify` (what an I/O error means).
+//! Reading order: `config` (the settings), `tail` (what a crash may have left), `target`
+//! (the open file), `turn` (one blocking call at a time), `sink` and `stdout` (the
+//! sinks), `classify` (what an I/O error means).
 
 mod classify;
 mod config;
-mod lines;
 mod sink;
 mod stdout;
 mod tail;

@@ -8,10 +8,9 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::task::spawn_blocking;
 
 use super::classify;
-use super::lines::Lines;
 use super::target::{self, Target};
 use super::turn::Turn;
-use crate::{Batch, Connector, Delivery, Session, Sink, SinkError};
+use crate::{Batch, Connector, Delivery, Encoder, Session, Sink, SinkError};
 
 #[derive(Debug)]
 pub(super) struct FileConnector {
@@ -22,18 +21,18 @@ pub(super) struct FileConnector {
 struct Settings {
     path: PathBuf,
     sync: bool,
-    lines: Lines,
+    encoder: Encoder,
     turn: Turn<()>,
 }
 
 impl FileConnector {
-    pub(super) fn new(path: PathBuf, sync: bool, lines: Lines) -> Self {
+    pub(super) fn new(path: PathBuf, sync: bool, encoder: Encoder) -> Self {
         let turn = Turn::default();
         Self {
             settings: Arc::new(Settings {
                 path,
                 sync,
-                lines,
+                encoder,
                 turn,
             }),
         }
@@ -104,7 +103,7 @@ fn write(
         Some(target) => target,
         None => Target::open(&settings.path, settings.sync)?,
     };
-    let encoded = settings.lines.encode(batch);
+    let encoded = settings.encoder.lines(batch);
     target.append(&settings.path, &encoded.bytes)?;
     Ok((target, encoded.delivery))
 }

@@ -14,9 +14,8 @@ use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
 use super::classify;
-use super::lines::Lines;
 use super::turn::Turn;
-use crate::{Batch, Connector, Delivery, Session, Sink, SinkError};
+use crate::{Batch, Connector, Delivery, Encoder, Session, Sink, SinkError};
 
 /// The turn to write to this process's standard output. It says whether a failed write
 /// may have left half a line.
@@ -24,12 +23,12 @@ static TORN: LazyLock<Turn<bool>> = LazyLock::new(Turn::default);
 
 #[derive(Debug)]
 pub(super) struct StdoutConnector {
-    lines: Lines,
+    encoder: Encoder,
 }
 
 impl StdoutConnector {
-    pub(super) fn new(lines: Lines) -> Self {
-        Self { lines }
+    pub(super) fn new(encoder: Encoder) -> Self {
+        Self { encoder }
     }
 }
 
@@ -41,7 +40,7 @@ impl Connector for StdoutConnector {
 
     async fn open(&self, _session: &Session) -> Result<Box<dyn Sink>, SinkError> {
         Ok(Box::new(LineSink {
-            lines: self.lines.clone(),
+            encoder: self.encoder.clone(),
             torn: TORN.clone(),
             output: standard_output,
         }))
@@ -55,7 +54,7 @@ fn standard_output() -> io::Result<File> {
 }
 
 struct LineSink<F> {
-    lines: Lines,
+    encoder: Encoder,
     torn: Turn<bool>,
     output: F,
 }
@@ -68,7 +67,7 @@ where
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let mut torn = self.torn.take().await.ok_or_else(classify::stalled)?;
         let mut output = (self.output)().map_err(classify::stdout)?;
-        let encoded = self.lines.encode(batch);
+        let encoded = self.encoder.lines(batch);
         let mut bytes = encoded.bytes;
         // This call may be dropped while the thread still writes: it keeps the turn.
         let write = move || {

@@ -1,16 +1,17 @@
 //! The settings of a Kafka sink, and how they make a connector.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
 
 use super::connector::KafkaConnector;
 use super::{names, options};
-use crate::settings::{Secret, Size};
+use crate::settings::{Period, Secret, Size};
 use crate::{Connector, Format, Problems, SinkKind, Template};
 
 /// The kind `kafka`, to be registered with the runtime.
@@ -34,23 +35,26 @@ impl SinkKind for Kind {
     }
 }
 
-/// The table `[sinks.<name>.kafka]`.
-#[derive(Clone, Debug, Deserialize)]
+/// Kafka: one message for each event, acknowledged by all in-sync replicas.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Where to find the cluster: `host:port`, at least one.
     pub brokers: Vec<String>,
-    /// The topic; default `events`.
+    /// The topic: fixed, or with fields of the event in it, such as `events.{area}`; default
+    /// `events`.
     #[serde(default = "default_topic")]
     pub topic: Template,
     /// The message key, which chooses the partition; default `{subject}`. An empty
     /// key is no key: such messages have no order among themselves.
     #[serde(default = "default_key")]
     pub key: Template,
-    /// How the event is written; default `native`.
+    /// The form of a message: `native` (the payload as published, with its sequence),
+    /// `cloudevents` (structured) or `cloudevents-binary` (attributes as headers); default
+    /// `native`.
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents `source`; default `/outbox`.
+    /// The `source` attribute of the CloudEvents formats; default `/outbox`.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
     /// How messages are compressed; default `lz4`.
@@ -58,8 +62,8 @@ pub struct Settings {
     pub compression: Compression,
     /// How long a message may wait for others to fill a request; default 0, which
     /// sends as soon as the connection is free.
-    #[serde(default, with = "humantime_serde")]
-    pub linger: Duration,
+    #[serde(default)]
+    pub linger: Period,
     /// The largest message, with its key and headers; default 1,000,000 bytes. It
     /// must not be above the topic's `max.message.bytes`.
     #[serde(default = "default_max_message_bytes")]
@@ -75,7 +79,7 @@ pub struct Settings {
 
 /// Encryption, and authentication by certificate. The broker's certificate and name
 /// are always verified.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// PEM file with the certificate authorities to trust; default the system's.
@@ -91,22 +95,22 @@ pub struct Tls {
 }
 
 /// Authentication by SASL.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sasl {
     /// Which of the mechanisms.
     pub mechanism: Mechanism,
-    /// For PLAIN and SCRAM.
+    /// The user, for PLAIN and SCRAM.
     pub username: Option<String>,
-    /// For PLAIN and SCRAM.
+    /// The user's password, for PLAIN and SCRAM.
     pub password: Option<Secret>,
     /// File that holds the password.
     pub password_file: Option<PathBuf>,
     /// For OAUTHBEARER: the URL that issues tokens (OpenID Connect, client credentials).
     pub token_endpoint: Option<String>,
-    /// For OAUTHBEARER.
+    /// The client that tokens are issued to, for OAUTHBEARER.
     pub client_id: Option<String>,
-    /// For OAUTHBEARER.
+    /// The client's secret, for OAUTHBEARER.
     pub client_secret: Option<Secret>,
     /// File that holds the client secret.
     pub client_secret_file: Option<PathBuf>,
@@ -117,7 +121,7 @@ pub struct Sasl {
 }
 
 /// A SASL mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Mechanism {
     /// User and password, as they are: use it with TLS only.
     #[serde(rename = "PLAIN")]
@@ -145,7 +149,7 @@ impl Mechanism {
 }
 
 /// How messages are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Not at all.
@@ -181,6 +185,19 @@ pub struct OptionValue(Secret);
 impl OptionValue {
     pub(super) fn expose(&self) -> &str {
         self.0.expose()
+    }
+}
+
+impl JsonSchema for OptionValue {
+    fn schema_name() -> Cow<'static, str> {
+        "OptionValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An option of librdkafka, passed on as it is.",
+            "type": ["string", "number", "boolean"],
+        })
     }
 }
 

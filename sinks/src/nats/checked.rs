@@ -82,7 +82,7 @@ impl Config {
             stream,
             create,
             window: settings.window.get(),
-            ack_timeout: settings.ack_timeout,
+            ack_timeout: *settings.ack_timeout,
             auth,
             tls: settings.tls,
         })
@@ -196,8 +196,8 @@ fn stream_config(
             Storage::File => StorageType::File,
             Storage::Memory => StorageType::Memory,
         },
-        max_age: create.max_age,
-        duplicate_window: create.duplicate_window,
+        max_age: *create.max_age,
+        duplicate_window: *create.duplicate_window,
         ..StreamConfig::default()
     }
 }

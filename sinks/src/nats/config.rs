@@ -2,13 +2,13 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::checked::Config;
 use super::sink::NatsConnector;
-use crate::settings::Secret;
+use crate::settings::{Period, Secret};
 use crate::{Connector, Format, Problems, SinkKind, Template};
 
 /// The kind `nats`.
@@ -25,34 +25,35 @@ impl SinkKind for Nats {
     }
 }
 
-/// The table `[sinks.<name>.nats]`.
-#[derive(Debug, Deserialize)]
+/// NATS JetStream: one message for each event, with the event's id for deduplication.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The servers, tried in this order: `nats://host:port`, or `tls://host:port`.
     pub servers: Vec<String>,
-    /// The subject of an event's message.
+    /// The subject of an event's message, with fields of the event in it.
     #[serde(default = "default_subject")]
     pub subject: Template,
     /// Events of the same key are stored in order.
     #[serde(default = "default_key")]
     pub key: Template,
-    /// The form of the message's body.
+    /// The form of a message: `native` (the payload as published, with its sequence),
+    /// `cloudevents` (structured) or `cloudevents-binary` (attributes as headers).
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents source.
+    /// The `source` attribute of the CloudEvents formats.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
-    /// The stream that must take the messages; any stream that takes the subject if not given.
+    /// The stream that must take the messages. Default: any that takes the subject.
     pub stream: Option<String>,
-    /// Create `stream` so, if it does not exist.
+    /// With this table the stream is created if it does not exist.
     pub create_stream: Option<CreateStream>,
     /// How many messages may be on their way at once.
     #[serde(default = "default_window")]
     pub window: NonZeroUsize,
     /// How long to wait for the acknowledgement of one message.
-    #[serde(default = "default_ack_timeout", with = "humantime_serde")]
-    pub ack_timeout: Duration,
+    #[serde(default = "default_ack_timeout")]
+    pub ack_timeout: Period,
     /// The user's name.
     pub user: Option<String>,
     /// The user's password.
@@ -71,8 +72,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
 }
 
-/// The table `[sinks.<name>.nats.tls]`. With it, no connection goes without TLS.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// With this table no connection goes without TLS.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// The authorities to trust instead of the system's, as PEM.
@@ -83,8 +84,8 @@ pub struct Tls {
     pub key_file: Option<PathBuf>,
 }
 
-/// The table `[sinks.<name>.nats.create_stream]`. A stream that exists is left as it is.
-#[derive(Clone, Debug, Deserialize)]
+/// How the stream is created if it does not exist. One that exists is left as it is.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateStream {
     /// The subjects the stream takes.
@@ -96,15 +97,15 @@ pub struct CreateStream {
     #[serde(default)]
     pub storage: Storage,
     /// How long messages are kept; zero for ever.
-    #[serde(default, with = "humantime_serde")]
-    pub max_age: Duration,
+    #[serde(default)]
+    pub max_age: Period,
     /// How long the stream remembers ids to drop repetitions.
-    #[serde(default = "default_duplicate_window", with = "humantime_serde")]
-    pub duplicate_window: Duration,
+    #[serde(default = "default_duplicate_window")]
+    pub duplicate_window: Period,
 }
 
 /// Where a created stream keeps its messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Storage {
     /// On disk.
@@ -126,14 +127,14 @@ fn default_window() -> NonZeroUsize {
     NonZeroUsize::new(512).expect("512 is not zero")
 }
 
-fn default_ack_timeout() -> Duration {
-    Duration::from_secs(5)
+fn default_ack_timeout() -> Period {
+    Period::from_secs(5)
 }
 
 fn default_replicas() -> usize {
     1
 }
 
-fn default_duplicate_window() -> Duration {
-    Duration::from_secs(120)
+fn default_duplicate_window() -> Period {
+    Period::from_secs(120)
 }

@@ -8,7 +8,8 @@
 use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{Batch, Encoder, Refusal};
@@ -18,7 +19,7 @@ const ZSTD_LEVEL: i32 = 3;
 const GZIP_LEVEL: u32 = 6;
 
 /// How objects are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Zstandard: about as small as gzip at a fraction of the time.

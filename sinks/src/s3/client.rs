@@ -21,6 +21,7 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::SinkError;
@@ -29,10 +30,10 @@ use crate::SinkError;
 const MAX_CONNECT: Duration = Duration::from_secs(5);
 
 /// Which requests carry the newer checksums (CRC32 and others in headers).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checksums {
-    /// Only those that S3 demands them for. Other stores often refuse the headers (F20).
+    /// Only those that S3 demands them for. Other stores often refuse the headers.
     WhenRequired,
     /// All that may.
     WhenSupported,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use aws_credential_types::Credentials;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::body::Compression;
@@ -20,8 +21,8 @@ const MAX_PREFIX_BYTES: usize = 256;
 #[derive(Debug)]
 pub struct Kind;
 
-/// The table `[sinks.<name>.s3]`.
-#[derive(Debug, Deserialize)]
+/// S3 and stores that speak its protocol: objects of many events, one JSON object a line.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The bucket's name, or an access point's ARN. It must exist.
@@ -32,7 +33,7 @@ pub struct Settings {
     /// The form of a line: `native` or `cloudevents`.
     #[serde(default)]
     pub format: Format,
-    /// The CloudEvents `source`.
+    /// The `source` attribute of the CloudEvents format.
     #[serde(default = "crate::Encoder::default_source")]
     pub source: String,
     /// How objects are compressed.
@@ -41,7 +42,7 @@ pub struct Settings {
     /// The levels of partitions, outermost first. Default: none.
     #[serde(default)]
     pub partition_by: Vec<PartitionBy>,
-    /// Whether objects are put with `If-None-Match: *`.
+    /// Whether an object is only put where there is none yet (`If-None-Match: *`).
     #[serde(default = "default_conditional_put")]
     pub conditional_put: bool,
     /// The bucket's region. Default: what the AWS environment says; with an

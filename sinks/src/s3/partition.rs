@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use outbox::Event;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What Hive, Spark, Trino and Athena read as "no value".
 pub(super) const DEFAULT_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -20,7 +21,7 @@ pub(super) const DEFAULT_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 const SENSIBLE_YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
 
 /// One level of partitions, by a field of the event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PartitionBy {
     /// `type=node.up`

@@ -1,7 +1,7 @@
 //! The examples do what their texts say.
 
 use super::fixture::{
-    Scene, eventually, example_custom_sink, example_publish, in_file, publish, published,
+    Scene, eventually, example_closure, example_publish, in_file, publish, published,
 };
 
 #[tokio::test]
@@ -27,47 +27,68 @@ async fn the_application_publishes_with_its_change_and_the_event_is_delivered() 
 #[tokio::test]
 async fn a_sink_of_ones_own_has_the_whole_command_line() {
     let scene = Scene::new().await;
-    let program = example_custom_sink();
-    scene.configure("[sinks.tally.counter]\npath = \"counts.txt\"\n");
+    let program = example_closure();
+    scene.configure("[sinks.diary.journal]\npath = \"journal.ndjson\"\n");
     let checked = scene
         .finish(program, &["check", "--online"])
         .await
         .succeeded();
-    assert!(checked.contains("sink tally (counter)"), "{checked}");
+    assert!(checked.contains("sink diary (journal)"), "{checked}");
 
-    let mut worker = scene.start("tally", program, &["run"]);
-    publish(scene.database(), 20).await;
-    let counted = async || {
-        let text = std::fs::read_to_string(scene.path("counts.txt")).unwrap_or_default();
-        let numbers = text
-            .split(|c: char| !c.is_ascii_digit())
-            .filter(|part| !part.is_empty());
-        (numbers
-            .map(|number| number.parse::<u32>().unwrap())
-            .sum::<u32>()
-            == 20)
-            .then_some(())
-    };
-    eventually("all are counted", counted).await;
+    let mut worker = scene.start("diary", program, &["run"]);
+    let events = publish(scene.database(), 20).await;
+    let file = scene.path("journal.ndjson");
+    let arrived = async || (in_file(&file) == events).then_some(());
+    eventually("all are written", arrived).await;
     let shown = scene.finish(program, &["status"]).await.succeeded();
-    assert!(shown.contains("tally"), "{shown}");
+    assert!(shown.contains("diary"), "{shown}");
     worker.stop().await;
 }
 
 #[tokio::test]
 async fn a_table_of_ones_own_is_read_as_strictly_as_the_rest() {
     let scene = Scene::new().await;
+    let program = example_closure();
     scene.write(
         "sinks.toml",
-        "[database]\nurl = \"${DATABASE_URL}\"\n[sinks.tally.counter]\npath = \"counts.txt\"\npaht = 1\n",
+        "[database]\nurl = \"${DATABASE_URL}\"\n[sinks.diary.journal]\npath = \"x\"\npaht = 1\n",
     );
-    let refused = scene.finish(example_custom_sink(), &["run"]).await;
+    let refused = scene.finish(program, &["run"]).await;
     refused.failed(
         2,
-        &["sinks.toml:5:1: sinks.tally.counter.paht: unknown key; did you mean `path`?"],
+        &["sinks.toml:5:1: sinks.diary.journal.paht: unknown key; did you mean `path`?"],
     );
 
-    scene.configure("[sinks.tally.kafka]\nbrokers = [\"one:9092\"]\n");
-    let refused = scene.finish(example_custom_sink(), &["check"]).await;
+    scene.configure("[sinks.diary.kafka]\nbrokers = [\"one:9092\"]\n");
+    let refused = scene.finish(program, &["check"]).await;
     refused.failed(2, &["kafka"]);
+}
+
+#[tokio::test]
+async fn an_editor_learns_of_a_table_of_ones_own() {
+    let scene = Scene::empty().await;
+    let schema = scene
+        .finish(example_closure(), &["config", "schema"])
+        .await
+        .succeeded();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let sinks = schema["properties"]["sinks"]["patternProperties"].as_object();
+    let sink = sinks.unwrap().values().next().unwrap();
+    assert_eq!(
+        sink["oneOf"],
+        serde_json::json!([{"required": ["journal"]}])
+    );
+    let journal = &sink["properties"]["journal"];
+    assert_eq!(journal["required"], serde_json::json!(["path"]));
+    assert_eq!(journal["additionalProperties"], false);
+    let path = &journal["properties"]["path"]["description"];
+    assert_eq!(path, "The file that is appended to.");
+}
+
+#[test]
+fn a_sink_of_ones_own_takes_less_than_thirty_lines() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let text = std::fs::read_to_string(format!("{root}/examples/closure/src/main.rs")).unwrap();
+    let lines = text.lines().count();
+    assert!((10..30).contains(&lines), "{lines} lines");
 }

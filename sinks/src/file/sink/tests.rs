@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::{Encoder, ErrorKind, Event, Format, Position};
+use crate::{Encoder, ErrorKind, Event, Position};
 
 fn connector(path: &Path) -> FileConnector {
-    let lines = Lines::new(Encoder::new(Format::Native, "/"));
-    FileConnector::new(path.to_owned(), true, lines)
+    FileConnector::new(path.to_owned(), true, Encoder::default())
 }
 
 async fn open(path: &Path) -> Result<Box<dyn Sink>, SinkError> {

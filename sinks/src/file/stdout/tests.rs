@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
-use crate::{Encoder, ErrorKind, Event, Format, Position};
+use crate::{Encoder, ErrorKind, Event, Position};
 
 /// More than a pipe holds.
 const LARGE: usize = 200_000;
@@ -25,7 +25,7 @@ where
     F: Fn() -> io::Result<File> + Send + Sync,
 {
     LineSink {
-        lines: Lines::new(Encoder::new(Format::Native, "/")),
+        encoder: Encoder::default(),
         torn: torn.clone(),
         output,
     }

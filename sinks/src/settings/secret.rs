@@ -1,15 +1,22 @@
-//! Values that settings are made of: secrets, sizes, certificates. Durations are plain
-//! [`std::time::Duration`] with `#[serde(with = "humantime_serde")]`.
+//! A text that must not be seen.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-use bytesize::ByteSize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 /// A text that must not be seen: it prints as `[hidden]`, and is wiped from
 /// memory when dropped.
+///
+/// ```
+/// use outbox_sinks::settings::Secret;
+/// let token = Secret::new("hush");
+/// assert_eq!(format!("{token:?}"), "[hidden]");
+/// assert_eq!(token.expose(), "hush");
+/// ```
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(SecretString);
@@ -54,56 +61,18 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A number of bytes, written as `"64MiB"`, `"1MB"` or a plain number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Size(ByteSize);
-
-impl Size {
-    /// This many bytes.
-    #[must_use]
-    pub const fn bytes(bytes: u64) -> Self {
-        Self(ByteSize(bytes))
+impl JsonSchema for Secret {
+    fn schema_name() -> Cow<'static, str> {
+        "Secret".into()
     }
 
-    /// The number of bytes; the largest `usize` if it is larger than that.
-    #[must_use]
-    pub fn as_usize(self) -> usize {
-        usize::try_from(self.0.as_u64()).unwrap_or(usize::MAX)
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.display().iec())
-    }
-}
-
-/// Notes what is wrong with the PEM files of a `tls` table: one that can't be read, a
-/// certificate without its key, a key without its certificate.
-#[cfg(any(feature = "kafka", feature = "nats"))]
-pub(crate) fn check_pem_files(
-    ca_file: Option<&Path>,
-    cert_file: Option<&Path>,
-    key_file: Option<&Path>,
-    problems: &mut crate::Problems,
-) {
-    for (key, file) in [
-        ("tls.ca_file", ca_file),
-        ("tls.cert_file", cert_file),
-        ("tls.key_file", key_file),
-    ] {
-        if let Some(path) = file
-            && let Err(error) = std::fs::File::open(path)
-        {
-            problems.add(key, format!("read {}: {error}", path.display()));
-        }
-    }
-    if cert_file.is_some() != key_file.is_some() {
-        problems.add(
-            "tls.cert_file",
-            "a certificate needs its `key_file`, and a key its `cert_file`",
-        );
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A secret: rather `${NAME}` from the environment than the text itself.",
+            "type": "string",
+            "format": "password",
+            "writeOnly": true,
+        })
     }
 }
 

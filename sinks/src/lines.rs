@@ -4,31 +4,35 @@ use outbox::Event;
 
 use crate::{Delivery, Encoder, Verdict};
 
-/// Writes events as lines.
+/// The lines of one batch, and what the delivery comes to once they are durable:
+/// [`Encoder::lines`] makes them.
+///
+/// ```
+/// use outbox_sinks::{Delivery, Encoder, Event, Lines, Position};
+/// let event = Event::new(Position::new(1, 2), "a.b", "{\"id\":\"e\",\n\"type\":\"a.b\"}");
+/// let Lines { bytes, delivery, .. } = Encoder::default().lines(&[event]);
+/// assert_eq!(bytes, b"{\"id\":\"e\", \"type\":\"a.b\",\"sequence\":\"1.2\"}\n");
+/// assert_eq!(delivery, Delivery::All);
+/// ```
 #[derive(Clone, Debug)]
-pub(super) struct Lines {
-    encoder: Encoder,
+#[non_exhaustive]
+pub struct Lines {
+    /// The lines, each with its end. An event that can never be sent has none.
+    pub bytes: Vec<u8>,
+    /// What to report once the lines are durable.
+    pub delivery: Delivery,
 }
 
-/// The lines of one batch, and what the delivery comes to once they are written.
-#[derive(Debug)]
-pub(super) struct Encoded {
-    pub(super) bytes: Vec<u8>,
-    pub(super) delivery: Delivery,
-}
-
-impl Lines {
-    pub(super) fn new(encoder: Encoder) -> Self {
-        Self { encoder }
-    }
-
-    /// The lines of these events, without those that can never be sent.
-    pub(super) fn encode(&self, events: &[Event]) -> Encoded {
+impl Encoder {
+    /// Writes events as lines of JSON, for a destination that is a file or like one. An
+    /// event that can never be sent is left out, and undeliverable.
+    #[must_use]
+    pub fn lines(&self, events: &[Event]) -> Lines {
         let mut bytes = Vec::new();
         let mut verdicts = Vec::with_capacity(events.len());
         for event in events {
             let start = bytes.len();
-            match self.encoder.encode(event, &mut bytes) {
+            match self.encode(event, &mut bytes) {
                 Ok(()) => {
                     flatten(bytes.get_mut(start..).unwrap_or_default());
                     bytes.push(b'\n');
@@ -38,7 +42,7 @@ impl Lines {
             }
         }
         let delivery = Delivery::from_verdicts(verdicts);
-        Encoded { bytes, delivery }
+        Lines { bytes, delivery }
     }
 }
 
@@ -55,13 +59,12 @@ fn flatten(json: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Format;
     use outbox::Position;
 
-    fn encode(payloads: &[&str]) -> Encoded {
+    fn encode(payloads: &[&str]) -> Lines {
         let event = |payload: &&str| Event::new(Position::new(1, 2), "a.b", payload.to_string());
         let events: Vec<_> = payloads.iter().map(event).collect();
-        Lines::new(Encoder::new(Format::Native, "/")).encode(&events)
+        Encoder::default().lines(&events)
     }
 
     #[test]
