@@ -103,8 +103,8 @@ update {schema}.outbox_cursors set delivered_txid = $3, delivered_seq = $4
 where stream = 'outbox' and consumer = $1 and token = $2
     and (delivered_txid is null or (delivered_txid, delivered_seq) < ($3, $4))";
 
-/// It is flushed even where commits are not by default, and with it every commit before it:
-/// what was read may then be stored elsewhere for good.
+/// The connection flushes what it commits, and with it every commit before: what was read
+/// may then be stored elsewhere for good.
 const MARK: &str = concat!(
     "update {schema}.outbox_cursors as kept
      set in_hand_txid = $3, in_hand_seq = $4, delivering = true,
@@ -112,9 +112,7 @@ const MARK: &str = concat!(
     suspect_after!("kept.txid, kept.seq"),
     " where stream = 'outbox' and consumer = $1 and token = $2
          and (kept.txid, kept.seq) <= ($3, $4)
-         and $5 < pg_snapshot_xmin(pg_current_snapshot())
-         and case current_setting('synchronous_commit')
-             when 'off' then set_config('synchronous_commit', 'local', true) <> '' else true end"
+         and $5 < pg_snapshot_xmin(pg_current_snapshot())"
 );
 
 impl Database {
