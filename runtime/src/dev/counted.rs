@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use outbox_sinks::{
-    Batch, BatchLimits, Connector, Delivery, Event, Session, Sink, SinkError, Verdict,
+    Batch, BatchLimits, Connector, Delivery, Event, Progress, Session, Sink, SinkError, Verdict,
 };
 
 /// Counts the events that a sink reported as delivered.
@@ -46,6 +46,10 @@ impl Connector for Counted {
         self.inner.frozen_ranges()
     }
 
+    fn stores_position(&self) -> bool {
+        self.inner.stores_position()
+    }
+
     fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
         self.inner.key(event)
     }
@@ -70,6 +74,10 @@ impl Sink for CountedSink {
         };
         self.delivered.fetch_add(count as u64, Ordering::Relaxed);
         Ok(delivery)
+    }
+
+    async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
+        self.inner.progress().await
     }
 
     async fn close(&mut self) -> Result<(), SinkError> {
