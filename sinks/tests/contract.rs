@@ -10,8 +10,9 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// The files of the contract: everything that is no destination of the project's own.
 fn contract() -> Vec<PathBuf> {
     let rust_files = |folder: &str| {
-        let entries = std::fs::read_dir(Path::new(CRATE).join(folder)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
+        let entries =
+            std::fs::read_dir(Path::new(CRATE).join(folder)).expect("the folder is there");
+        let paths = entries.map(|entry| entry.expect("a folder can be read").path());
         paths.filter(|path| path.extension().is_some_and(|it| it == "rs"))
     };
     rust_files("src")
@@ -80,7 +81,7 @@ fn tree(more: &[&str]) -> BTreeSet<String> {
         .output()
         .expect("cargo can be started");
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = String::from_utf8(output.stdout).expect("names are UTF-8");
     let names = text.lines().filter_map(|line| line.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "outbox-sinks");
     names.map(str::to_owned).collect()
