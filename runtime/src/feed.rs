@@ -180,11 +180,8 @@ impl<S: Store> Assembler<S> {
     /// Puts the batch together that ends at `end`, as large as it was; `None` if the
     /// history has changed.
     async fn assemble_exactly(&mut self, end: Position) -> Option<Fed> {
-        let mut batch = Assembly::new(BatchLimits {
-            max_events: usize::MAX,
-            max_bytes: usize::MAX,
-            ..self.limits
-        });
+        let unlimited = self.limits.max_events(usize::MAX).max_bytes(usize::MAX);
+        let mut batch = Assembly::new(unlimited);
         while self.at < end {
             let head = head_beyond(&self.head, self.at, self.history).await;
             let mut page = self.read(head, self.limits).await?;
@@ -282,11 +279,9 @@ impl Assembly {
     /// What still fits in: at least one event.
     fn room(&self) -> BatchLimits {
         let left = |limit: usize, used: usize| limit.saturating_sub(used).max(1);
-        BatchLimits {
-            max_events: left(self.limits.max_events, self.events.len()),
-            max_bytes: left(self.limits.max_bytes, self.bytes),
-            ..self.limits
-        }
+        let events = left(self.limits.max_events, self.events.len());
+        let bytes = left(self.limits.max_bytes, self.bytes);
+        self.limits.max_events(events).max_bytes(bytes)
     }
 
     /// Takes a page in, and tells why the batch is full, if it is.

@@ -4,11 +4,11 @@
 //! the cursor's position is never touched (H1).
 
 use outbox::{Replay, ReplayOutcome};
-use outbox_sinks::{Batch, ErrorKind, SinkError};
+use outbox_sinks::{Batch, SinkError};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::decide::{Next, Replayed, replayed};
+use crate::decide::{Fault, Next, Replayed, replayed};
 use crate::hold::Ended;
 use crate::store::Store;
 use crate::tenure::{Tenure, describe};
@@ -132,7 +132,7 @@ impl<S: Store> Tenure<'_, S> {
 
     fn back_off_replays(&mut self, error: &SinkError) {
         self.replays.attempts = self.replays.attempts.saturating_add(1);
-        if error.kind() == ErrorKind::Failed {
+        if Fault::from(error.kind()) == Fault::Failed {
             self.replays.unexplained = self.replays.unexplained.saturating_add(1);
         }
         let retry_in = self.retry_in(self.replays.attempts, error);

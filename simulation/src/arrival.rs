@@ -88,11 +88,11 @@ impl Arrival {
 
     /// Whether the answer can be held against the first event.
     pub(crate) fn blames(&self, delivery: &Delivery) -> bool {
-        match delivery {
-            Delivery::All => false,
-            Delivery::Each(verdicts) if verdicts.len() != self.batch.len() => true,
-            Delivery::Each(verdicts) => matches!(verdicts.first(), Some(Verdict::Refused(_))),
-        }
+        let Delivery::Each(verdicts) = delivery else {
+            return false;
+        };
+        let miscounted = verdicts.len() != self.batch.len();
+        miscounted || matches!(verdicts.first(), Some(Verdict::Refused(_)))
     }
 
     /// Lets the first `events` that have not arrived yet arrive, or as many as there are.

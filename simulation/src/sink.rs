@@ -304,10 +304,10 @@ impl Drop for Underway<'_> {
 }
 
 fn error(kind: ErrorKind) -> SinkError {
-    match kind {
-        ErrorKind::Misconfigured => SinkError::misconfigured("deliver", "do something"),
-        ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Fenced => {
-            SinkError::new(kind, "deliver")
-        }
+    let error = SinkError::new(kind, "deliver");
+    if kind == ErrorKind::Misconfigured {
+        error.with_advice("do something")
+    } else {
+        error
     }
 }

@@ -29,7 +29,13 @@ where
     }
 }
 
-/// The connector that [`from_fn`] makes.
+/// The connector that [`from_fn`] makes. It can always be reached: `probe` asks nothing.
+///
+/// ```
+/// use outbox_sinks::{Connector, Delivery, from_fn};
+/// let connector: Box<dyn Connector> = Box::new(from_fn(|_| async { Ok(Delivery::All) }));
+/// assert!(!connector.frozen_ranges());
+/// ```
 pub struct Function<F> {
     deliver: Arc<F>,
 }

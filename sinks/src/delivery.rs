@@ -7,7 +7,16 @@ use std::fmt;
 /// destination, or a verdict for each event.
 ///
 /// What the runtime does with it is told at [`Verdict`].
+///
+/// ```
+/// use outbox_sinks::{Delivery, Refusal, Verdict};
+/// let too_large = Verdict::Undeliverable(Refusal::new("TOO_LARGE", "9 MiB of at most 8"));
+/// let delivery = Delivery::from_verdicts(vec![Verdict::Delivered, too_large]);
+/// assert!(delivery.is_delivered(0) && !delivery.is_delivered(1));
+/// assert_eq!(Delivery::from_verdicts(vec![Verdict::Delivered; 2]), Delivery::All);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delivery {
     /// Every event of the batch is durable at the destination.
     All,
@@ -29,10 +38,37 @@ impl Delivery {
             Self::Each(verdicts)
         }
     }
+
+    /// Whether the event at this place of the batch is durable: what somebody needs to
+    /// know who only counts or forwards.
+    #[must_use]
+    pub fn is_delivered(&self, index: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Each(verdicts) => verdicts.get(index) == Some(&Verdict::Delivered),
+        }
+    }
 }
 
 /// What became of one event.
+///
+/// ```
+/// use outbox_sinks::{Refusal, Verdict};
+///
+/// /// What a status of HTTP says about one event.
+/// fn verdict(status: u16) -> Verdict {
+///     match status {
+///         200..=299 => Verdict::Delivered,
+///         413 => Verdict::Refused(Refusal::new("TOO_LARGE", "the server takes less at once")),
+///         422 => Verdict::Refused(Refusal::new("UNPROCESSABLE", "the server can't use it")),
+///         _ => Verdict::Unconfirmed,
+///     }
+/// }
+/// assert_eq!(verdict(201), Verdict::Delivered);
+/// assert_eq!(verdict(502), Verdict::Unconfirmed);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// Durable at the destination: it survives a crash there.
     Delivered,
@@ -52,6 +88,13 @@ pub enum Verdict {
 
 /// Why an event was not taken: a code that programs can group by, and a sentence
 /// for people. Neither holds a payload or a secret.
+///
+/// ```
+/// use outbox_sinks::Refusal;
+/// let refusal = Refusal::new("TOO_LARGE", "9 MiB of at most 8 MiB");
+/// assert_eq!(refusal.code(), "TOO_LARGE");
+/// assert_eq!(refusal.to_string(), "TOO_LARGE: 9 MiB of at most 8 MiB");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     code: Cow<'static, str>,

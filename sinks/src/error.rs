@@ -5,7 +5,22 @@ use std::fmt;
 use std::time::Duration;
 
 /// What kind of failure it was: one for each thing the runtime can do about it.
+///
+/// ```
+/// use std::io;
+/// use outbox_sinks::ErrorKind;
+///
+/// fn classify(error: &io::Error) -> ErrorKind {
+///     match error.kind() {
+///         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => ErrorKind::Misconfigured,
+///         io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut => ErrorKind::Unavailable,
+///         _ => ErrorKind::Failed,
+///     }
+/// }
+/// assert_eq!(classify(&io::ErrorKind::TimedOut.into()).to_string(), "unavailable");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The destination can't be reached or says "not now". Nothing is known
     /// against any event: the same batch is tried again, without limit.

@@ -13,8 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::Refusal;
 
 /// The form of an event at the destination.
+///
+/// ```
+/// use outbox_sinks::Format;
+/// let format: Format = serde_json::from_str("\"cloudevents-binary\"")?;
+/// assert_eq!(format, Format::CloudEventsBinary);
+/// assert_eq!(Format::default(), Format::Native);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Format {
     /// The payload as it was published, with `sequence` (`txid.seq`) added, and to a
     /// replay its number as `replay`.
@@ -29,6 +38,20 @@ pub enum Format {
 }
 
 /// Writes events in one format, with one CloudEvents source.
+///
+/// ```
+/// use outbox_sinks::{Encoder, Event, Format, Position};
+/// let payload = r#"{"id":"e","type":"a.b","data":{"total":1.10}}"#;
+/// let event = Event::new(Position::new(1, 2), "a.b", payload);
+///
+/// let mut native = Vec::new();
+/// Encoder::default().encode(&event, &mut native).expect("the payload is an event");
+/// let expected = br#"{"id":"e","type":"a.b","data":{"total":1.10},"sequence":"1.2"}"#;
+/// assert_eq!(native, expected);
+///
+/// let binary = Encoder::new(Format::CloudEventsBinary, "/shop");
+/// assert!(binary.attributes(&event).contains(&("source", "/shop".to_owned())));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Encoder {
     format: Format,

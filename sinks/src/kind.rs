@@ -73,11 +73,35 @@ pub trait SinkKind: Send + Sync + 'static {
 }
 
 /// What is wrong with a sink's settings, key by key.
+///
+/// ```
+/// use outbox_sinks::Problems;
+/// fn check(port: &str, host: &str) -> Result<u16, Problems> {
+///     let mut problems = Problems::default();
+///     let port = problems.note("port", port.parse::<u16>());
+///     if host.is_empty() {
+///         problems.add("host", "name the server");
+///     }
+///     problems.into_result()?;
+///     Ok(port.unwrap_or_default())
+/// }
+/// assert_eq!(check("80", "here"), Ok(80));
+/// let all = check("http", "").unwrap_err().to_string();
+/// assert_eq!(all, "port: invalid digit found in string; host: name the server");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
 /// One wrong setting.
+///
+/// ```
+/// use outbox_sinks::Problems;
+/// let problems = Problems::one("tls.ca_file", "no such file");
+/// let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+/// assert_eq!(keys, ["tls.ca_file"]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The key within the kind's table, dotted if it is nested: `sasl.password_file`.
     pub key: String,

@@ -20,6 +20,36 @@ use crate::{Batch, Delivery, Progress, SinkError};
 ///
 /// *You must*: return from both within the deadline the session gives, and keep
 /// secrets out of every error.
+///
+/// ```
+/// use std::path::PathBuf;
+/// use outbox_sinks::{Batch, Connector, Delivery, Session, Sink, SinkError, async_trait};
+///
+/// /// A folder with one for each sink in it.
+/// struct Folder(PathBuf);
+/// # struct Files(PathBuf);
+///
+/// #[async_trait]
+/// impl Connector for Folder {
+///     async fn probe(&self) -> Result<(), SinkError> {
+///         match self.0.is_dir() {
+///             true => Ok(()),
+///             false => Err(SinkError::misconfigured("find the folder", "create it")),
+///         }
+///     }
+///
+///     async fn open(&self, session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+///         self.probe().await?;
+///         let files = self.0.join(&session.sink);
+///         std::fs::create_dir_all(&files)?;
+///         Ok(Box::new(Files(files)))
+///     }
+/// }
+/// # #[async_trait]
+/// # impl Sink for Files {
+/// #     async fn deliver(&mut self, _: &Batch) -> Result<Delivery, SinkError> { Ok(Delivery::All) }
+/// # }
+/// ```
 #[async_trait]
 pub trait Connector: Send + Sync + 'static {
     /// Asks whether the destination can be reached and would take our events.
@@ -92,6 +122,28 @@ pub trait Connector: Send + Sync + 'static {
 ///
 /// *You must not*: retry across calls, sleep to back off, keep events after
 /// returning, log failures (the runtime logs, once).
+///
+/// ```
+/// use std::{fs::File, io::Write, path::PathBuf};
+/// use outbox_sinks::{Batch, Delivery, Sink, SinkError, async_trait};
+///
+/// /// A folder in which each event becomes a file.
+/// struct Files(PathBuf);
+///
+/// #[async_trait]
+/// impl Sink for Files {
+///     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+///         for event in batch {
+///             // A repetition has the same position, and replaces its file.
+///             let mut file = File::create(self.0.join(event.position().to_string()))?;
+///             file.write_all(event.payload().as_bytes())?;
+///             file.sync_all()?;
+///         }
+///         File::open(&self.0)?.sync_all()?; // The names of the files, too, survive a crash.
+///         Ok(Delivery::All)
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Sink: Send {
     /// Delivers a batch.
@@ -123,6 +175,14 @@ pub trait Sink: Send {
 }
 
 /// What a sink is told when it is opened.
+///
+/// ```
+/// use std::time::Duration;
+/// use outbox_sinks::Session;
+/// let session = Session::new("orders", 7, Duration::from_secs(60));
+/// let owner = format!("{}#{}", session.sink, session.token);
+/// assert_eq!(owner, "orders#7");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Session {
@@ -196,7 +256,15 @@ impl Session {
 }
 
 /// When a batch is closed and delivered: at the first of these three.
+///
+/// ```
+/// use std::time::Duration;
+/// use outbox_sinks::BatchLimits;
+/// let large = BatchLimits::default().max_bytes(64 << 20).max_wait(Duration::from_secs(300));
+/// assert_eq!((large.max_events, large.max_bytes), (1_000, 67_108_864));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BatchLimits {
     /// Number of events.
     pub max_events: usize,
@@ -204,6 +272,26 @@ pub struct BatchLimits {
     pub max_bytes: usize,
     /// Age of the batch's first event since it was read.
     pub max_wait: Duration,
+}
+
+impl BatchLimits {
+    /// With another number of events.
+    #[must_use]
+    pub const fn max_events(self, max_events: usize) -> Self {
+        Self { max_events, ..self }
+    }
+
+    /// With another sum of the payloads, in bytes.
+    #[must_use]
+    pub const fn max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
+    }
+
+    /// With another age of the first event.
+    #[must_use]
+    pub const fn max_wait(self, max_wait: Duration) -> Self {
+        Self { max_wait, ..self }
+    }
 }
 
 impl Default for BatchLimits {

@@ -196,6 +196,12 @@ impl JsonSchema for Template {
 }
 
 /// A template that can't be used, and why.
+///
+/// ```
+/// use outbox_sinks::Template;
+/// let error = "events.{aera}".parse::<Template>().unwrap_err();
+/// assert!(error.to_string().starts_with("`{aera}` is no field of an event"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidTemplate(String);
 

@@ -51,12 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_lower_case_and_short() {
+    fn a_name_is_lower_case_and_short_and_the_schema_says_so() {
+        let schema = serde_json::json!({ "pattern": NAME });
+        let schema = jsonschema::validator_for(&schema).unwrap();
         for good in ["a", "9", "orders-v2_x", &"a".repeat(63)] {
-            assert!(is_name(good), "{good}");
+            assert!(is_name(good) && schema.is_valid(&good.into()), "{good}");
         }
         for bad in ["", "-a", "_a", "A", "a.b", "a b", "é", &"a".repeat(64)] {
-            assert!(!is_name(bad), "{bad}");
+            assert!(!is_name(bad) && !schema.is_valid(&bad.into()), "{bad}");
         }
     }
 }

@@ -31,7 +31,7 @@ fn reference(taken: impl Fn(Option<&str>) -> bool) -> String {
         .collect()
 }
 
-fn everything() -> String {
+pub(super) fn everything() -> String {
     reference(|_| true)
 }
 

@@ -88,6 +88,7 @@ fn parse(text: &str) -> Result<Config, Problems> {
 fn problems(text: &str) -> Vec<String> {
     let text = format!("{DATABASE}{text}");
     let problems = parse(&text).expect_err("something is wrong");
+    schema::tests::refuses_alike(&registry(), &text, &problems);
     problems.to_string().lines().map(str::to_owned).collect()
 }
 

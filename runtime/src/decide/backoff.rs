@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outbox_sinks::ErrorKind;
 
+use super::judge::Fault;
 use crate::settings::RetrySettings;
 
 /// What a pause depends on.
@@ -29,9 +30,9 @@ pub fn pause(settings: &RetrySettings, backoff: &Backoff) -> Duration {
         .initial
         .saturating_mul(1 << doublings)
         .min(settings.max);
-    let base = match backoff.kind {
-        ErrorKind::Misconfigured => settings.max,
-        ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Fenced => doubled,
+    let base = match backoff.kind.into() {
+        Fault::Misconfigured => settings.max,
+        Fault::Unavailable | Fault::Failed | Fault::Fenced => doubled,
     };
     let spread = base.mul_f64(1.0 - 0.2 * backoff.jitter.clamp(0.0, 1.0));
     match backoff.retry_after {

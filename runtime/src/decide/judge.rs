@@ -1,6 +1,10 @@
 //! What one attempt says: the many answers of a sink, brought down to five.
+//!
+//! The contract may grow, and a sink may be built with a newer one than this runtime. Here,
+//! and nowhere else, is decided what an answer means that this runtime does not know: the
+//! careful thing, which is to try again and to blame nobody.
 
-use outbox_sinks::{Batch, Delivery, ErrorKind, Refusal, SinkError, Verdict};
+use outbox_sinks::{Batch, Delivery, ErrorKind, Refusal, SinkError};
 
 /// The outcome of one attempt, as the loop saw it.
 pub type Attempt = Result<Delivery, SinkError>;
@@ -14,6 +18,51 @@ pub struct TimedOut;
 /// Whether an error is that the sink gave no answer in time.
 pub(super) fn timed_out(error: &SinkError) -> bool {
     error.source().is_some_and(|source| source.is::<TimedOut>())
+}
+
+/// What became of one event, as far as this runtime tells it apart: the variants are those of
+/// [`outbox_sinks::Verdict`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Delivered,
+    Undeliverable(Refusal),
+    Refused(Refusal),
+    Unconfirmed,
+}
+
+impl From<outbox_sinks::Verdict> for Verdict {
+    fn from(verdict: outbox_sinks::Verdict) -> Self {
+        use outbox_sinks::Verdict as Given;
+        match verdict {
+            Given::Delivered => Self::Delivered,
+            Given::Undeliverable(refusal) => Self::Undeliverable(refusal),
+            Given::Refused(refusal) => Self::Refused(refusal),
+            // One that is not known here says nothing that could settle an event.
+            Given::Unconfirmed | _ => Self::Unconfirmed,
+        }
+    }
+}
+
+/// What kind of failure it was, as far as this runtime tells it apart: the variants are those
+/// of [`ErrorKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Unavailable,
+    Failed,
+    Misconfigured,
+    Fenced,
+}
+
+impl From<ErrorKind> for Fault {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Unavailable => Self::Unavailable,
+            ErrorKind::Misconfigured => Self::Misconfigured,
+            ErrorKind::Fenced => Self::Fenced,
+            // One that is not known here: the batch failed, and nobody can say why.
+            ErrorKind::Failed | _ => Self::Failed,
+        }
+    }
 }
 
 /// What an attempt says about its events.
@@ -43,18 +92,28 @@ pub(super) fn judge(batch: &Batch, attempt: Attempt, frozen: bool) -> Judged {
                 batch.len()
             )))
         }
-        Ok(Delivery::Each(verdicts)) => match summary(&verdicts) {
-            Some(error) if error.kind() == ErrorKind::Unavailable && (frozen || alone(batch)) => {
-                Judged::Out(error)
-            }
-            Some(error) if frozen && !alone(batch) => Judged::Failed(error),
-            Some(_) | None => Judged::Each(verdicts),
+        Ok(Delivery::Each(verdicts)) => {
+            let verdicts = verdicts.into_iter().map(Verdict::from).collect();
+            judge_each(batch, verdicts, frozen)
+        }
+        Ok(_) => Judged::Failed(SinkError::failed(
+            "the sink gave an answer that this runtime does not know",
+        )),
+        Err(error) => match error.kind().into() {
+            Fault::Fenced => Judged::Fenced(error),
+            Fault::Failed => Judged::Failed(error),
+            Fault::Unavailable | Fault::Misconfigured => Judged::Out(error),
         },
-        Err(error) => match error.kind() {
-            ErrorKind::Fenced => Judged::Fenced(error),
-            ErrorKind::Failed => Judged::Failed(error),
-            ErrorKind::Unavailable | ErrorKind::Misconfigured => Judged::Out(error),
-        },
+    }
+}
+
+fn judge_each(batch: &Batch, verdicts: Vec<Verdict>, frozen: bool) -> Judged {
+    match summary(&verdicts) {
+        Some(error) if error.kind() == ErrorKind::Unavailable && (frozen || alone(batch)) => {
+            Judged::Out(error)
+        }
+        Some(error) if frozen && !alone(batch) => Judged::Failed(error),
+        Some(_) | None => Judged::Each(verdicts),
     }
 }
 

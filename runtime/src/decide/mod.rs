@@ -15,6 +15,7 @@ mod work;
 pub use backoff::{Backoff, pause};
 pub use fuse::{limit, room};
 pub use history::other_history;
+pub(crate) use judge::Fault;
 pub use judge::{Attempt, TimedOut};
 pub use replaying::{Replayed, replayed};
 pub use resume::{Hunt, Resumption, resume};

@@ -1,10 +1,10 @@
 //! What becomes of replays after an attempt at them.
 
 use outbox::{Replay, ReplayOutcome};
-use outbox_sinks::{Batch, SinkError, Verdict};
+use outbox_sinks::{Batch, SinkError};
 
 use super::Next;
-use super::judge::{Attempt, Judged, judge};
+use super::judge::{Attempt, Judged, Verdict, judge};
 
 /// How often a replay may fail alone before it is a dead letter again, if its sink
 /// can't say why: it may be an outage.

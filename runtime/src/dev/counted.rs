@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use outbox_sinks::{
-    Batch, BatchLimits, Connector, Delivery, Event, Progress, Session, Sink, SinkError, Verdict,
+    Batch, BatchLimits, Connector, Delivery, Event, Progress, Session, Sink, SinkError,
 };
 
 /// Counts the events that a sink reported as delivered.
@@ -65,13 +65,8 @@ struct CountedSink {
 impl Sink for CountedSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let delivery = self.inner.deliver(batch).await?;
-        let count = match &delivery {
-            Delivery::All => batch.len(),
-            Delivery::Each(verdicts) => verdicts
-                .iter()
-                .filter(|verdict| **verdict == Verdict::Delivered)
-                .count(),
-        };
+        let delivered = (0..batch.len()).filter(|index| delivery.is_delivered(*index));
+        let count = delivered.count();
         self.delivered.fetch_add(count as u64, Ordering::Relaxed);
         Ok(delivery)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outbox::{ConnectSettings, Database};
 use outbox_sinks::file::{File, FileSettings};
-use outbox_sinks::{Connector, Encoder, Format, SinkKind};
+use outbox_sinks::{Connector, SinkKind};
 use tokio_util::sync::CancellationToken;
 
 use super::DevError;
@@ -49,13 +49,8 @@ pub(super) async fn run(
     delivered: Arc<AtomicU64>,
     stop: CancellationToken,
 ) {
-    let file = FileSettings {
-        path: output.to_owned(),
-        sync: true,
-        format: Format::Native,
-        source: Encoder::DEFAULT_SOURCE.to_owned(),
-    };
-    let file = File::connector(SINK, file).expect("a native file with a path has no problems");
+    let file = File::connector(SINK, FileSettings::new(output))
+        .expect("a native file with a path has no problems");
     let sink = SinkSettings {
         name: SINK.to_owned(),
         filter: outbox::Filter::default(),

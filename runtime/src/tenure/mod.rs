@@ -383,11 +383,10 @@ impl<'a, S: Store> Tenure<'a, S> {
 
     pub(crate) fn limits(&self) -> BatchLimits {
         let (ours, theirs) = (self.of.sink.batch, self.of.connector.batch_limits());
-        BatchLimits {
-            max_events: ours.max_events.unwrap_or(theirs.max_events),
-            max_bytes: ours.max_bytes.unwrap_or(theirs.max_bytes),
-            max_wait: ours.max_wait.unwrap_or(theirs.max_wait),
-        }
+        theirs
+            .max_events(ours.max_events.unwrap_or(theirs.max_events))
+            .max_bytes(ours.max_bytes.unwrap_or(theirs.max_bytes))
+            .max_wait(ours.max_wait.unwrap_or(theirs.max_wait))
     }
 }
 

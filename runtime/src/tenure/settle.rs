@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use outbox::{DeadLetter, Failure, Position, Settlement, Stage, Suspect, Then};
-use outbox_sinks::{ErrorKind, SinkError};
+use outbox_sinks::SinkError;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info, warn};
 
 use super::Tenure;
-use crate::decide::{Backoff, Hunt, Next, Step, limit, pause, room};
+use crate::decide::{Backoff, Fault, Hunt, Next, Step, limit, pause, room};
 use crate::hold::Ended;
 use crate::outage::News;
 use crate::store::Store;
@@ -192,12 +192,12 @@ impl<S: Store> Tenure<'_, S> {
     fn log_failure(&mut self, error: &SinkError, reason: &str, retry_in: Duration) {
         let (sink, attempts) = (self.hold.sink, self.attempts);
         let retry_in = format_args!("{retry_in:.1?}");
-        match (self.outage.failed(reason), error.kind()) {
+        match (self.outage.failed(reason), error.kind().into()) {
             (News::Same, _) => debug!(sink, ?error, attempts, %retry_in, "delivery failed again"),
-            (_, ErrorKind::Misconfigured) => {
+            (_, Fault::Misconfigured) => {
                 error!(sink, ?error, %retry_in, "delivery needs a person");
             }
-            (_, ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Fenced) => {
+            (_, Fault::Unavailable | Fault::Failed | Fault::Fenced) => {
                 warn!(sink, ?error, attempts, %retry_in, "delivery failed, backing off");
             }
         }

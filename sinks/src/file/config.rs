@@ -16,6 +16,7 @@ pub struct File;
 /// A file, to which one JSON object a line is appended.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct FileSettings {
     /// The file that is appended to. Its folder must exist.
     pub path: PathBuf,
@@ -30,6 +31,19 @@ pub struct FileSettings {
     pub source: String,
 }
 
+impl FileSettings {
+    /// Those of a file with nothing else said: native lines, synced.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            sync: default_sync(),
+            format: Format::default(),
+            source: Encoder::default_source(),
+        }
+    }
+}
+
 /// The kind `stdout`.
 #[derive(Clone, Copy, Debug)]
 pub struct Stdout;
@@ -37,6 +51,7 @@ pub struct Stdout;
 /// Standard output, for debugging: one JSON object a line.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StdoutSettings {
     /// The form of an event: `native` or `cloudevents`.
     #[serde(default)]

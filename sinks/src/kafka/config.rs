@@ -38,6 +38,7 @@ impl SinkKind for Kind {
 /// Kafka: one message for each event, acknowledged by all in-sync replicas.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Settings {
     /// Where to find the cluster: `host:port`, at least one.
     pub brokers: Vec<String>,
@@ -81,6 +82,7 @@ pub struct Settings {
 /// are always verified.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Tls {
     /// PEM file with the certificate authorities to trust; default the system's.
     pub ca_file: Option<PathBuf>,
@@ -97,6 +99,7 @@ pub struct Tls {
 /// Authentication by SASL.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Sasl {
     /// Which of the mechanisms.
     pub mechanism: Mechanism,
@@ -122,6 +125,7 @@ pub struct Sasl {
 
 /// A SASL mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub enum Mechanism {
     /// User and password, as they are: use it with TLS only.
     #[serde(rename = "PLAIN")]
@@ -151,6 +155,7 @@ impl Mechanism {
 /// How messages are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Compression {
     /// Not at all.
     None,

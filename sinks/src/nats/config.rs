@@ -28,6 +28,7 @@ impl SinkKind for Nats {
 /// NATS JetStream: one message for each event, with the event's id for deduplication.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Settings {
     /// The servers, tried in this order: `nats://host:port`, or `tls://host:port`.
     pub servers: Vec<String>,
@@ -75,6 +76,7 @@ pub struct Settings {
 /// With this table no connection goes without TLS.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Tls {
     /// The authorities to trust instead of the system's, as PEM.
     pub ca_file: Option<PathBuf>,
@@ -87,6 +89,7 @@ pub struct Tls {
 /// How the stream is created if it does not exist. One that exists is left as it is.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct CreateStream {
     /// The subjects the stream takes.
     pub subjects: Vec<String>,
@@ -107,6 +110,7 @@ pub struct CreateStream {
 /// Where a created stream keeps its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Storage {
     /// On disk.
     #[default]

@@ -21,6 +21,7 @@ const GZIP_LEVEL: u32 = 6;
 /// How objects are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Compression {
     /// Zstandard: about as small as gzip at a fraction of the time.
     #[default]

@@ -32,6 +32,7 @@ const MAX_CONNECT: Duration = Duration::from_secs(5);
 /// Which requests carry the newer checksums (CRC32 and others in headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Checksums {
     /// Only those that S3 demands them for. Other stores often refuse the headers.
     WhenRequired,

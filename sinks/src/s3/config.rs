@@ -24,6 +24,7 @@ pub struct Kind;
 /// S3 and stores that speak its protocol: objects of many events, one JSON object a line.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Settings {
     /// The bucket's name, or an access point's ARN. It must exist.
     pub bucket: String,

@@ -23,6 +23,7 @@ const SENSIBLE_YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
 /// One level of partitions, by a field of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum PartitionBy {
     /// `type=node.up`
     Type,

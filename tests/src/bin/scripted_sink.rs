@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outbox_runtime::{Registry, cli};
+use outbox_sinks::schemars::{self, JsonSchema};
 use outbox_sinks::{
     Batch, Connector, Delivery, Event, Problems, Refusal, Session, Sink, SinkError, SinkKind,
     Verdict, async_trait,
@@ -28,7 +29,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 /// The table `[sinks.<name>.scripted]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Scripted {
     path: PathBuf,
@@ -37,7 +38,7 @@ struct Scripted {
     faults: Vec<Fault>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Fault {
     /// The events that meet it; all if absent.
@@ -47,7 +48,7 @@ struct Fault {
     r#while: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Does {
     /// The delivery waits for the end of the fault.

@@ -72,8 +72,7 @@ async fn an_editor_learns_of_a_table_of_ones_own() {
         .await
         .succeeded();
     let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
-    let sinks = schema["properties"]["sinks"]["patternProperties"].as_object();
-    let sink = sinks.unwrap().values().next().unwrap();
+    let sink = &schema["properties"]["sinks"]["additionalProperties"];
     assert_eq!(
         sink["oneOf"],
         serde_json::json!([{"required": ["journal"]}])

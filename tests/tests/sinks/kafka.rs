@@ -63,6 +63,7 @@ async fn deliver_all(sink: &mut dyn Sink, events: Vec<Event>, attempts: usize) {
         let verdicts = match sink.deliver(&batch(rest.clone())).await {
             Ok(Delivery::All) => return,
             Ok(Delivery::Each(verdicts)) => verdicts,
+            Ok(other) => panic!("{other:?} is not known to this test"),
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 continue;

@@ -71,8 +71,8 @@ fn sinks(registry: &Registry, generator: &mut SchemaGenerator) -> Value {
     json!({
         "description": "The sinks, each under a name of yours: a-z, 0-9, _ and -.",
         "type": "object",
-        "patternProperties": { limits::NAME: sink },
-        "additionalProperties": false,
+        "propertyNames": { "pattern": limits::NAME },
+        "additionalProperties": sink,
         "minProperties": 1,
     })
 }
@@ -117,3 +117,6 @@ fn each_part(schema: &mut Map<String, Value>, visit: &mut dyn FnMut(&mut Value))
         parts.into_iter().flatten().for_each(&mut *visit);
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

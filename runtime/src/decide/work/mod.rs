@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outbox::{DeadLetter, Event, Position, Stage, Suspect};
-use outbox_sinks::{Batch, Connector, SinkError, Verdict};
+use outbox_sinks::{Batch, Connector, SinkError};
 
-use super::judge::{Attempt, Judged, judge, refused, summary};
+use super::judge::{Attempt, Fault, Judged, Verdict, judge, refused, summary};
 use super::queue::{Queue, apart};
 use verdicts::Sorted;
 
@@ -237,10 +237,9 @@ impl<'a> Work<'a> {
 
     /// What follows if the sink could not even be opened: that is nobody's fault.
     pub fn not_opened(&mut self, error: SinkError) -> Step {
-        use outbox_sinks::ErrorKind;
-        match error.kind() {
-            ErrorKind::Fenced => Step::only(Next::GiveUp(error)),
-            ErrorKind::Unavailable | ErrorKind::Failed | ErrorKind::Misconfigured => {
+        match error.kind().into() {
+            Fault::Fenced => Step::only(Next::GiveUp(error)),
+            Fault::Unavailable | Fault::Failed | Fault::Misconfigured => {
                 self.acquit();
                 Step::only(Next::BackOff(error))
             }

@@ -1,9 +1,9 @@
 //! What an attempt at an event ahead of its turn says.
 
 use outbox::DeadLetter;
-use outbox_sinks::{Batch, SinkError, Verdict};
+use outbox_sinks::{Batch, SinkError};
 
-use super::super::judge::{Attempt, Judged, judge, timed_out};
+use super::super::judge::{Attempt, Judged, Verdict, judge, timed_out};
 use super::verdicts::dead;
 
 /// Why an event ahead of its turn did not go through.

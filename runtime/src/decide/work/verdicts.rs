@@ -1,7 +1,9 @@
 //! Sorting a batch by its verdicts.
 
 use outbox::{DeadLetter, Event, Position};
-use outbox_sinks::{Batch, Refusal, Verdict};
+use outbox_sinks::{Batch, Refusal};
+
+use super::super::judge::Verdict;
 
 /// The events of a batch by what became of them.
 #[derive(Debug, Default)]

@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use super::{PATIENT, assert_order, batch, by_key, connector, event, open, topic_name};
 
 fn undeliverable(verdict: &Verdict) -> Option<&Refusal> {
-    match verdict {
-        Verdict::Undeliverable(refusal) => Some(refusal),
-        Verdict::Delivered | Verdict::Refused(_) | Verdict::Unconfirmed => None,
+    if let Verdict::Undeliverable(refusal) = verdict {
+        Some(refusal)
+    } else {
+        None
     }
 }
 
@@ -72,6 +73,7 @@ async fn d3_sizes_around_the_limit_are_decided_at_once_and_one_by_one() {
                 assert_eq!(verdicts[1], Verdict::Delivered);
                 assert_eq!(fitted, 0, "what is smaller than one that fits, fits");
             }
+            other => panic!("{other:?} is not known to this test"),
         }
     }
     assert!(

@@ -85,6 +85,7 @@ fn codes(delivery: Delivery) -> Vec<String> {
         Verdict::Unconfirmed => "unconfirmed".to_owned(),
         Verdict::Undeliverable(refusal) => refusal.code().to_owned(),
         Verdict::Refused(refusal) => format!("refused {}", refusal.code()),
+        _ => panic!("{verdict:?} is not known to this test"),
     };
     verdicts.into_iter().map(code).collect()
 }

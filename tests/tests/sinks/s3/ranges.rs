@@ -95,7 +95,7 @@ async fn a_range_with_undeliverable_events_is_complete_without_them_and_always_t
             .map(|verdict| match verdict {
                 Verdict::Delivered => "",
                 Verdict::Undeliverable(refusal) => refusal.code(),
-                Verdict::Refused(_) | Verdict::Unconfirmed => {
+                Verdict::Refused(_) | Verdict::Unconfirmed | _ => {
                     panic!("a range is settled as a whole: {verdict:?}")
                 }
             })

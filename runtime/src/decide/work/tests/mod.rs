@@ -7,7 +7,7 @@ mod trials;
 use std::collections::{BTreeMap, BTreeSet};
 
 use outbox::Event;
-use outbox_sinks::{Delivery, ErrorKind, Refusal, from_fn};
+use outbox_sinks::{Delivery, ErrorKind, Refusal, Verdict, from_fn};
 
 use super::*;
 
