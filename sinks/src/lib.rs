@@ -11,6 +11,8 @@
 
 mod batch;
 mod closure;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod delivery;
 mod error;
 mod format;

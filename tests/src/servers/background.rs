@@ -1,4 +1,4 @@
-//! The runtime on which the harness serves what it serves itself: S3 and the proxies.
+//! The runtime on which the harness serves what it serves itself: S3.
 //!
 //! Each test has a runtime of its own, which ends with the test and may be blocked by it. What
 //! several tests share must not live there.

@@ -1,8 +1,8 @@
 //! A TCP proxy that plays the network that fails.
 //!
-//! Its mode can be changed at any time and holds for connections that are open as well as for new
-//! ones. It never closes its port: `Refuse` accepts and closes at once, since a port that was given
-//! up could not be had back for sure.
+//! It never closes its port: `Refuse` accepts and closes at once, since a port that was given
+//! up could not be had back for sure. It runs on a thread of its own, because a test may block
+//! its runtime while it waits for a program that talks through the proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
-
-use super::background;
 
 /// What the proxy does with connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,44 +49,71 @@ struct Shared {
     accepted: AtomicUsize,
 }
 
-/// A proxy on a free port. It ends, with all its connections, when dropped.
+/// A proxy on a free port of the loopback address. It ends, with all its connections, when
+/// dropped. Its mode can be changed at any time and holds for connections that are open as
+/// well as for new ones.
+///
+/// ```
+/// use outbox_sinks::conformance::{Mode, Proxy};
+/// use tokio::io::AsyncReadExt;
+/// use tokio::net::{TcpListener, TcpStream};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = TcpListener::bind("127.0.0.1:0").await?;
+/// let proxy = Proxy::start(server.local_addr()?).await;
+/// let mut client = TcpStream::connect(proxy.addr()).await?;
+/// proxy.set(Mode::Refuse);
+/// assert_eq!(client.read(&mut [0; 8]).await?, 0, "the connection was closed");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    server: JoinHandle<()>,
+    /// Taken when the proxy is dropped.
+    runtime: Option<Runtime>,
 }
 
 impl Proxy {
     /// Starts a proxy in front of `target`, in mode [`Mode::Pass`].
     ///
     /// # Panics
-    ///
-    /// If it cannot listen.
+    /// If it can't listen.
     pub async fn start(target: SocketAddr) -> Self {
-        let port = super::free_port();
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let shared = Arc::new(Shared {
             target,
             mode: watch::Sender::new(Mode::Pass),
             cuts: watch::Sender::new(()),
             accepted: AtomicUsize::new(0),
         });
-        let listener = background::runtime()
-            .spawn(async move { TcpListener::bind(addr).await })
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("proxy")
+            .enable_all()
+            .build()
+            .expect("a thread for a proxy can be started");
+        let listener = runtime
+            .spawn(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
             .await
             .expect("binding a port does not panic")
-            .expect("the port of a test's proxy is free");
-        let server = background::runtime().spawn(serve(listener, Arc::clone(&shared)));
+            .expect("some port of the loopback address is free");
+        let addr = listener
+            .local_addr()
+            .expect("a bound listener has an address");
+        // It ends with the runtime.
+        drop(runtime.spawn(serve(listener, Arc::clone(&shared))));
         Self {
             addr,
             shared,
-            server,
+            runtime: Some(runtime),
         }
     }
 
     /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
 
@@ -102,6 +128,7 @@ impl Proxy {
     }
 
     /// How many connections were accepted so far.
+    #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
@@ -109,11 +136,14 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.server.abort();
+        // Waits for nothing, as a runtime that is dropped would.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
-/// Accepts until it is aborted, which drops the set and with it every connection.
+/// Accepts until its runtime ends, which drops the set and with it every connection.
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {

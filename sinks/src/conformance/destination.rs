@@ -1,0 +1,128 @@
+//! What the author of a sink tells the kit about the destination.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use outbox::Event;
+
+use super::Draft;
+use crate::Connector;
+
+/// A destination under test: where the kit can make a place, send to it through a sink,
+/// and look from the outside at what arrived.
+///
+/// Three methods must be written. Each of the others makes more checks possible; a check
+/// that lacks something is reported as not applicable, with the reason. A method that
+/// panics makes the check fail that called it.
+///
+/// The example is on [the module's page](super).
+#[async_trait]
+pub trait Destination: Send + Sync {
+    /// A place to write to: the name of a topic, a stream, a table, a path, or whatever
+    /// else tells one from another. It may clean up when it is dropped.
+    type Place: Send + Sync;
+
+    /// Makes a place that nobody has written to. Called once for each check.
+    async fn fresh(&self) -> Self::Place;
+
+    /// A connector to the place. It goes to `via` instead of the server's own address if
+    /// that is given: there the kit plays the network that fails.
+    fn connector(&self, place: &Self::Place, via: Option<SocketAddr>) -> Box<dyn Connector>;
+
+    /// All events that are durable in the place at this moment, repetitions included,
+    /// in the order in which a consumer gets them, at least within one key. It must not
+    /// go through the sink or through `via`, and see at once what was acknowledged.
+    async fn stored(&self, place: &Self::Place) -> Vec<Stored>;
+
+    /// Where the server listens, for the network that fails. `None` if there is no network
+    /// between the sink and its destination.
+    fn server(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// Kills the server as a power cut would, brings it back at the same address, and
+    /// waits until it answers. `false` if that can't be done.
+    async fn crash(&self) -> bool {
+        false
+    }
+
+    /// An event that the sink can never send, and knows it without asking: too large, an
+    /// illegal name.
+    fn undeliverable(&self, draft: Draft) -> Option<Event> {
+        drop(draft);
+        None
+    }
+
+    /// An event that the sink would send and the destination does not take, while it takes
+    /// others.
+    fn refused(&self, draft: Draft) -> Option<Event> {
+        drop(draft);
+        None
+    }
+
+    /// A connector to the place with credentials that are wrong.
+    fn denied(&self, place: &Self::Place) -> Option<Box<dyn Connector>> {
+        let _ = place;
+        None
+    }
+
+    /// A connector to a place that does not exist and that the sink does not make.
+    fn absent(&self) -> Option<Box<dyn Connector>> {
+        None
+    }
+
+    /// Passwords and the like that the connectors know, also those of
+    /// [`denied`](Self::denied). No error may hold one of them.
+    fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What becomes of an event that arrives twice.
+    fn repetitions(&self) -> Repetitions {
+        Repetitions::Kept
+    }
+
+    /// How long one delivery may take. The suite waits so long more than ten times, so a
+    /// few seconds are best; they must be enough for a thousand small events.
+    fn delivery_timeout(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+}
+
+/// One event as a consumer gets it.
+///
+/// ```
+/// use outbox_sinks::conformance::Stored;
+/// let stored = Stored::new("evt_1", r#"{"id":"evt_1","data":{"price":1.10}}"#);
+/// assert_eq!(stored.id, "evt_1");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The event's id.
+    pub id: String,
+    /// The bytes that hold its data, in whatever format.
+    pub body: Vec<u8>,
+}
+
+impl Stored {
+    /// Puts it together.
+    pub fn new(id: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            id: id.into(),
+            body: body.into(),
+        }
+    }
+}
+
+/// What a destination does with an event that it has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Repetitions {
+    /// It keeps both copies; consumers drop one by its id.
+    Kept,
+    /// It drops the second copy, unless that is a [replay](Event::replay).
+    Dropped,
+    /// The two become one: a row that is written again, an object of the same name.
+    /// [`Destination::stored`] shows it at the place of the first.
+    Merged,
+}

@@ -1,0 +1,23 @@
+//! Sinks that keep every rule.
+
+use outbox_sinks::conformance::{Check, Outcome, Repetitions, Summary};
+
+use super::faults::Fault;
+use super::report;
+
+#[tokio::test]
+async fn an_honest_sink_passes_every_check() {
+    let report = report(Fault::Nothing, Repetitions::Kept).await;
+    report.assert();
+    let lacking = |check: &&Check| matches!(check.outcome(), Outcome::NotApplicable(_));
+    let lacking: Vec<_> = report.checks().iter().filter(lacking).collect();
+    assert!(lacking.is_empty(), "{report}");
+    let sum = Summary::of([&report]);
+    assert_eq!((sum.sinks, sum.failed), (1, 0));
+    assert_eq!(sum.checks, report.checks().len());
+}
+
+#[tokio::test]
+async fn an_honest_sink_passes_where_repetitions_are_dropped() {
+    report(Fault::Nothing, Repetitions::Dropped).await.assert();
+}

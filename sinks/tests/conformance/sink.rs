@@ -1,0 +1,210 @@
+//! A sink for the ledger: honest, or wrong in one way.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a sink does everything right but for its own fault"
+)]
+
+use std::collections::HashSet;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use outbox_sinks::{
+    Batch, Connector, Delivery, Event, Refusal, Session, Sink, SinkError, Verdict, async_trait,
+};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::connection::Connection;
+use super::faults::Fault;
+
+/// The largest data that the sink sends.
+pub(crate) const LARGEST: usize = 100_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct LedgerConnector {
+    pub(crate) server: SocketAddr,
+    pub(crate) place: String,
+    pub(crate) password: &'static str,
+    pub(crate) fault: Fault,
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct LedgerSink {
+    connector: LedgerConnector,
+    connection: Option<Connection>,
+    failed: bool,
+    /// What it sends when nobody looks.
+    later: JoinSet<()>,
+}
+
+impl LedgerConnector {
+    async fn connect(&self) -> Result<Connection, SinkError> {
+        let connecting = Connection::open(self.server, &self.place, self.password);
+        let (connection, answer) = connecting.await.map_err(|error| self.outage(error))?;
+        match answer.as_str() {
+            "OK" => Ok(connection),
+            "DENIED" | "ABSENT" if self.fault == Fault::GivesNoAdvice => {
+                Err(SinkError::misconfigured(format!("open: {answer}"), ""))
+            }
+            "DENIED" => Err(SinkError::misconfigured("log in", "check the password")),
+            "ABSENT" => Err(SinkError::misconfigured("open the place", "create it")),
+            _ => Err(SinkError::unavailable("open the place: an odd answer")),
+        }
+    }
+
+    fn outage(&self, error: io::Error) -> SinkError {
+        match self.fault {
+            Fault::CallsAnOutageFailed => SinkError::from(error),
+            Fault::CallsAnOutageMisconfigured => {
+                SinkError::misconfigured("talk to the ledger", "repair it").with_source(error)
+            }
+            Fault::LeaksThePassword => {
+                SinkError::unavailable(format!("log in with {}", self.password))
+            }
+            _ => SinkError::unavailable("talk to the ledger").with_source(error),
+        }
+    }
+}
+
+#[async_trait]
+impl Connector for LedgerConnector {
+    async fn probe(&self) -> Result<(), SinkError> {
+        if self.fault == Fault::ProbesNothing {
+            return Ok(());
+        }
+        let late = || self.outage(io::ErrorKind::TimedOut.into());
+        let mut connection = timeout(self.timeout, self.connect())
+            .await
+            .map_err(|_| late())??;
+        if self.fault == Fault::ProbesByWriting {
+            connection.put("probe", b"{}").await?;
+        }
+        Ok(())
+    }
+
+    /// Connects when it is needed.
+    async fn open(&self, _session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+        Ok(Box::new(LedgerSink::new(self.clone())))
+    }
+}
+
+#[async_trait]
+impl Sink for LedgerSink {
+    async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        let fault = self.connector.fault;
+        let deadline = match fault {
+            Fault::HasNoDeadline | Fault::LoopsUntilItWorks => Duration::from_secs(600),
+            _ => self.connector.timeout * 8 / 10,
+        };
+        let writing = timeout(deadline, self.write_as_often_as_it_likes(batch)).await;
+        let late = || Err(self.connector.outage(io::ErrorKind::TimedOut.into()));
+        let outcome = writing.unwrap_or_else(|_| late());
+        self.failed = outcome.is_err();
+        match outcome {
+            Ok(verdicts) => Ok(fault.answer(verdicts)),
+            Err(error) => fault.hide(error, batch, &self.connector, &mut self.later),
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), SinkError> {
+        if self.connector.fault == Fault::HangsInClose {
+            sleep(Duration::from_secs(600)).await;
+        }
+        Ok(())
+    }
+}
+
+impl LedgerSink {
+    pub(crate) fn new(connector: LedgerConnector) -> Self {
+        Self {
+            connector,
+            connection: None,
+            failed: false,
+            later: JoinSet::new(),
+        }
+    }
+
+    async fn write_as_often_as_it_likes(
+        &mut self,
+        batch: &Batch,
+    ) -> Result<Vec<Verdict>, SinkError> {
+        let attempts = match self.connector.fault {
+            Fault::ResendsAfterALostAnswer => 2,
+            Fault::LoopsUntilItWorks => usize::MAX,
+            _ => 1,
+        };
+        let mut attempt = 1;
+        loop {
+            let outcome = self.write(batch).await;
+            if attempt == attempts || outcome.is_ok() {
+                return outcome;
+            }
+            attempt += 1;
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Writes one event after the other, and syncs them all.
+    pub(crate) async fn write(&mut self, batch: &Batch) -> Result<Vec<Verdict>, SinkError> {
+        let fault = self.connector.fault;
+        // A connection is put back when all went well.
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connector.connect().await?,
+        };
+        let mut verdicts = vec![Verdict::Delivered; batch.len()];
+        let mut blocked = HashSet::new();
+        let mut order: Vec<usize> = (0..batch.len()).collect();
+        if fault == Fault::ReordersAKey || (fault == Fault::ReordersOnRetry && self.failed) {
+            order.reverse();
+        }
+        for index in order {
+            let event = &batch[index];
+            verdicts[index] = if let Some(refusal) = unfit(event) {
+                Verdict::Undeliverable(refusal)
+            } else if blocked.contains(event.subject()) {
+                Verdict::Unconfirmed
+            } else if self.put(&mut connection, event).await? {
+                Verdict::Delivered
+            } else {
+                if fault != Fault::FollowsARefusedEvent {
+                    blocked.insert(event.subject());
+                }
+                Verdict::Refused(fault.refusal(event))
+            };
+        }
+        if fault != Fault::AcknowledgesBeforeItIsDurable {
+            let synced = connection.sync().await;
+            synced.map_err(|error| self.connector.outage(error))?;
+        }
+        self.connection = Some(connection);
+        Ok(verdicts)
+    }
+
+    /// Whether the ledger took it.
+    async fn put(&self, connection: &mut Connection, event: &Event) -> Result<bool, SinkError> {
+        let fault = self.connector.fault;
+        if fault == Fault::PanicsOnAnOddEvent {
+            assert!(!event.subject().is_empty(), "no subject");
+        }
+        let token = match event.replay() {
+            0 => event.id().to_owned(),
+            _ if fault == Fault::DropsReplays => event.id().to_owned(),
+            count => format!("{}#{count}", event.id()),
+        };
+        let answer = connection.put(&token, fault.body(event).as_bytes()).await;
+        let answer = answer.map_err(|error| self.connector.outage(error))?;
+        Ok(answer == "OK")
+    }
+}
+
+/// Why an event can never be sent, if it can't.
+fn unfit(event: &Event) -> Option<Refusal> {
+    if let Some(defect) = event.defect() {
+        return Some(Refusal::new("MALFORMED_PAYLOAD", defect));
+    }
+    (event.data().len() > LARGEST).then(|| Refusal::new("TOO_LARGE", "more than 100,000 bytes"))
+}
