@@ -7,7 +7,9 @@
 //! The server's own words are passed on only where Redis fixes them: the text of an unknown command
 //! quotes the arguments, which can be a password or an event's data.
 
+use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
 use outbox_sinks::{ErrorKind, SinkError};
 use redis::{ErrorKind as Kind, RedisError, ServerError, ServerErrorKind as Known};
@@ -254,19 +256,14 @@ fn aborted(text: &str) -> Trouble {
     }
 }
 
+/// The library keeps an I/O error behind an `Arc`, and the error of TLS is inside that one.
 fn is_tls(error: &RedisError) -> bool {
-    let mut next = std::error::Error::source(error);
-    while let Some(cause) = next {
-        let io = cause.downcast_ref::<io::Error>();
-        let inner = io.and_then(io::Error::get_ref);
-        if inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>)
-            || cause.is::<rustls::Error>()
-        {
-            return true;
-        }
-        next = cause.source();
-    }
-    false
+    let io = error
+        .source()
+        .and_then(<dyn Error>::downcast_ref::<Arc<dyn Error + Send + Sync>>)
+        .and_then(|inner| inner.downcast_ref::<io::Error>());
+    io.and_then(io::Error::get_ref)
+        .is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
 impl Trouble {

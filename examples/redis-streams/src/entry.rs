@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn words(entry: &Entry) -> Vec<String> {
-        let text = |arg| match arg {
+        let text = |arg: redis::Arg<&[u8]>| match arg {
             redis::Arg::Simple(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
             _ => panic!("only plain arguments are sent"),
         };

@@ -3,6 +3,9 @@
 use outbox_sinks::{Delivery, ErrorKind};
 use outbox_tests::servers::{Redis, shared};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::{SECRET, connector, events, open};
 
@@ -66,4 +69,19 @@ async fn the_rights_that_the_readme_lists_are_enough_and_one_less_blames_nobody(
         redis.run::<String>(&user).await;
         assert_eq!(sink.deliver(&events(2)).await.unwrap(), Delivery::All);
     }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_misconfigured_where_tls_is_wanted() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("rediss://:{SECRET}@{}", listener.local_addr().unwrap());
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        client.write_all(b"-ERR plain text\r\n").await.unwrap();
+        client.read_to_end(&mut Vec::new()).await
+    });
+    let error = connector(&url, json!({})).probe().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+    assert!(!format!("{error:?}").contains(SECRET), "{error:?}");
 }
