@@ -53,6 +53,15 @@ pub(crate) enum Failure {
     WrongType,
     /// The stream's ids have reached their end.
     Exhausted,
+    /// The server would lose what it acknowledges.
+    Loses(Loss),
+    /// Any other answer.
+    Other,
+}
+
+/// Why the server would lose entries that it has acknowledged, or may do so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
     /// No append-only log.
     NoLog,
     /// The log is synced less often than is wanted.
@@ -63,15 +72,13 @@ pub(crate) enum Failure {
     Evicts,
     /// The server does not tell how it syncs.
     Untold,
-    /// Any other answer.
-    Other,
 }
 
 /// What it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// This stream takes no entry; others may.
-    Stream,
+    /// This stream takes no entry, others may: the code of a refusal.
+    Stream(&'static str),
     /// The whole delivery failed.
     Batch(ErrorKind),
 }
@@ -123,28 +130,30 @@ pub(crate) const fn classify(failure: Failure) -> (Class, &'static str) {
             "Redis 5 or newer is needed, with none of its commands renamed",
         ),
         Failure::WrongType => (
-            Class::Stream,
+            Class::Stream("WRONG_TYPE"),
             "delete or rename the key, or choose another stream",
         ),
-        Failure::Exhausted => (Class::Stream, "begin a new stream: rename this one"),
-        Failure::NoLog => (
-            MISCONFIGURED,
-            "set appendonly to yes, or durability to \"none\" if lost events do not matter",
+        Failure::Exhausted => (
+            Class::Stream("STREAM_EXHAUSTED"),
+            "begin a new stream: rename this one",
         ),
-        Failure::SyncsLate => (
-            MISCONFIGURED,
-            "set appendfsync to always, or durability to what the server does",
-        ),
-        Failure::SyncsNotDuringRewrites => (MISCONFIGURED, "set no-appendfsync-on-rewrite to no"),
-        Failure::Evicts => (
-            MISCONFIGURED,
-            "set maxmemory-policy to noeviction, so that no stream is dropped",
-        ),
-        Failure::Untold => (
-            MISCONFIGURED,
-            "allow the user CONFIG GET, or set durability to \"none\" if you know that the server keeps what it acknowledges",
-        ),
+        Failure::Loses(loss) => (MISCONFIGURED, keeping(loss)),
         Failure::Other => (MISCONFIGURED, "the server's log may say why"),
+    }
+}
+
+/// How to make the server keep what it acknowledges.
+const fn keeping(loss: Loss) -> &'static str {
+    match loss {
+        Loss::NoLog => {
+            "set appendonly to yes, or durability to \"none\" if lost events do not matter"
+        }
+        Loss::SyncsLate => "set appendfsync to always, or durability to what the server does",
+        Loss::SyncsNotDuringRewrites => "set no-appendfsync-on-rewrite to no",
+        Loss::Evicts => "set maxmemory-policy to noeviction, so that no stream is dropped",
+        Loss::Untold => {
+            "allow the user CONFIG GET, or set durability to \"none\" if you know that the server keeps what it acknowledges"
+        }
     }
 }
 
@@ -203,10 +212,11 @@ impl From<&ServerError> for Trouble {
             Some(Known::NoScript | Known::NotBusy | Known::NoSub | _) => Failure::Other,
             None => coded(error.code()),
         };
-        let told = match failure {
-            Failure::Other | Failure::UnknownCommand | Failure::Login => None,
-            _ => Some(format!("{} {text}", error.code())),
-        };
+        let may_quote = matches!(
+            failure,
+            Failure::Other | Failure::UnknownCommand | Failure::Login
+        );
+        let told = (!may_quote).then(|| format!("{} {text}", error.code()));
         Self { failure, told }
     }
 }
@@ -273,7 +283,7 @@ impl Trouble {
         let kind = match class {
             Class::Batch(kind) => kind,
             // Where there is one stream for everything, its fault is the configuration's.
-            Class::Stream => ErrorKind::Misconfigured,
+            Class::Stream(_) => ErrorKind::Misconfigured,
         };
         let error = SinkError::new(kind, verb).with_advice(advice);
         match self.told {

@@ -91,7 +91,7 @@ impl Connection {
             return Err(Failure::ReadOnly.into());
         }
         match facts.shortfall(config.durability) {
-            Some(failure) => Err(failure.into()),
+            Some(trouble) => Err(trouble),
             None => Ok(()),
         }
     }

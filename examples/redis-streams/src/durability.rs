@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::classify::Failure;
+use crate::classify::{Failure, Loss, Trouble};
 
 /// What the server must promise about entries it has acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -64,27 +64,36 @@ impl Facts {
     }
 
     /// What stands between the server and what is wanted of it.
-    pub(crate) fn shortfall(&self, wanted: Durability) -> Option<Failure> {
+    pub(crate) fn shortfall(&self, wanted: Durability) -> Option<Trouble> {
         if wanted == Durability::None {
             return None;
         }
         let fsync = self.config("appendfsync");
+        let policy = self.info("maxmemory_policy");
         if self.info("aof_enabled") != "1" {
-            Some(Failure::NoLog)
-        } else if self.info("maxmemory") != "0"
-            && self.info("maxmemory_policy").starts_with("allkeys-")
-        {
-            Some(Failure::Evicts)
+            short(Loss::NoLog, "a crash of the server would lose everything")
+        } else if self.info("maxmemory") != "0" && policy.starts_with("allkeys-") {
+            short(Loss::Evicts, "a full memory would drop streams")
         } else if fsync.is_empty() {
-            Some(Failure::Untold)
-        } else if fsync == "no" || (wanted == Durability::Always && fsync != "always") {
-            Some(Failure::SyncsLate)
+            short(Loss::Untold, "the server keeps appendfsync to itself")
+        } else if fsync == "no" {
+            short(Loss::SyncsLate, "appendfsync is no")
+        } else if wanted == Durability::Always && fsync != "always" {
+            short(Loss::SyncsLate, "appendfsync is not always")
         } else if self.config("no-appendfsync-on-rewrite") == "yes" {
-            Some(Failure::SyncsNotDuringRewrites)
+            short(
+                Loss::SyncsNotDuringRewrites,
+                "no-appendfsync-on-rewrite is yes",
+            )
         } else {
             None
         }
     }
+}
+
+fn short(loss: Loss, told: &str) -> Option<Trouble> {
+    let (failure, told) = (Failure::Loses(loss), Some(told.to_owned()));
+    Some(Trouble { failure, told })
 }
 
 #[cfg(test)]
@@ -101,7 +110,8 @@ mod tests {
     ) -> Option<Failure> {
         let values = [fsync, during_rewrites].map(str::to_owned);
         let config = Facts::SETTINGS.map(str::to_owned).into_iter().zip(values);
-        Facts::new(info, config.collect()).shortfall(wanted)
+        let found = Facts::new(info, config.collect()).shortfall(wanted);
+        found.map(|trouble| trouble.failure)
     }
 
     #[test]
@@ -118,23 +128,24 @@ mod tests {
                 SAFE,
                 "always",
                 "yes",
-                Some(Failure::SyncsNotDuringRewrites),
+                Some(Loss::SyncsNotDuringRewrites),
             ),
-            (Always, SAFE, "everysec", "no", Some(Failure::SyncsLate)),
-            (Always, SAFE, "no", "no", Some(Failure::SyncsLate)),
-            (Always, SAFE, "", "", Some(Failure::Untold)),
-            (Always, &no_log, "always", "no", Some(Failure::NoLog)),
-            (Always, &evicting, "always", "no", Some(Failure::Evicts)),
-            (Always, "", "always", "no", Some(Failure::NoLog)),
+            (Always, SAFE, "everysec", "no", Some(Loss::SyncsLate)),
+            (Always, SAFE, "no", "no", Some(Loss::SyncsLate)),
+            (Always, SAFE, "", "", Some(Loss::Untold)),
+            (Always, &no_log, "always", "no", Some(Loss::NoLog)),
+            (Always, &evicting, "always", "no", Some(Loss::Evicts)),
+            (Always, "", "always", "no", Some(Loss::NoLog)),
             (EverySec, SAFE, "everysec", "no", None),
             (EverySec, SAFE, "always", "no", None),
-            (EverySec, SAFE, "no", "no", Some(Failure::SyncsLate)),
-            (EverySec, &no_log, "everysec", "no", Some(Failure::NoLog)),
+            (EverySec, SAFE, "no", "no", Some(Loss::SyncsLate)),
+            (EverySec, &no_log, "everysec", "no", Some(Loss::NoLog)),
             (Nothing, &no_log, "", "", None),
         ] {
             let found = shortfall(wanted, info, fsync, during_rewrites);
             assert_eq!(
-                found, expected,
+                found,
+                expected.map(Failure::Loses),
                 "{wanted:?} {fsync} {during_rewrites} {info}"
             );
         }

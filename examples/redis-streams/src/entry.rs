@@ -69,9 +69,11 @@ mod tests {
     }
 
     fn words(entry: &Entry) -> Vec<String> {
-        let text = |arg: redis::Arg<&[u8]>| match arg {
-            redis::Arg::Simple(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
-            _ => panic!("only plain arguments are sent"),
+        let text = |arg: redis::Arg<&[u8]>| {
+            let redis::Arg::Simple(bytes) = arg else {
+                panic!("only plain arguments are sent")
+            };
+            String::from_utf8(bytes.to_vec()).unwrap()
         };
         entry.command.args_iter().map(text).collect()
     }

@@ -33,7 +33,6 @@
 //! *Nothing behind the runtime's back.* A connection ends with its first failure, and what it had not
 //! sent yet ends with it. Bytes that are on their way in the network may still arrive: such a late copy
 //! of a batch repeats events whose predecessors are stored, and skips none.
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod classify;
 mod config;

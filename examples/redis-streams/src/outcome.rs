@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
 pub(crate) fn read(streams: &[&str], one_stream: bool, mut answers: Vec<Value>) -> Outcome {
     let executed = answers.pop();
     // An error while commands are queued, such as a full memory, makes EXEC do nothing.
-    let queued = answers.iter().find_map(|answer| trouble_in(answer));
+    let queued = answers.iter().find_map(trouble_in);
     let items = match (queued, executed) {
         (Some(trouble), _) => Err(trouble),
         (None, Some(Value::Array(items))) if items.len() == streams.len() => Ok(items),
@@ -54,10 +54,10 @@ fn judge(streams: &[&str], one_stream: bool, items: &[Value]) -> Outcome {
         };
         failed.insert(stream.to_owned());
         match classify(found.failure) {
-            (Class::Stream, advice) if !one_stream => {
-                Verdict::Refused(Refusal::new(code(found.failure), reason(&found, advice)))
+            (Class::Stream(code), advice) if !one_stream => {
+                Verdict::Refused(Refusal::new(code, reason(&found, advice)))
             }
-            (Class::Stream | Class::Batch(_), _) => {
+            (Class::Stream(_) | Class::Batch(_), _) => {
                 trouble.get_or_insert(found);
                 Verdict::Unconfirmed
             }
@@ -72,18 +72,15 @@ fn judge(streams: &[&str], one_stream: bool, items: &[Value]) -> Outcome {
 }
 
 fn trouble_in(answer: &Value) -> Option<Trouble> {
-    match answer {
-        Value::ServerError(error) => Some(Trouble::from(error)),
-        Value::BulkString(_) | Value::SimpleString(_) | Value::Okay => None,
-        _ => Some(Failure::Garbled.into()),
+    if let Value::ServerError(error) = answer {
+        return Some(Trouble::from(error));
     }
-}
-
-const fn code(failure: Failure) -> &'static str {
-    match failure {
-        Failure::Exhausted => "STREAM_EXHAUSTED",
-        _ => "WRONG_TYPE",
-    }
+    // `OK`, `QUEUED`, or an entry's id.
+    let fine = matches!(
+        answer,
+        Value::BulkString(_) | Value::SimpleString(_) | Value::Okay
+    );
+    (!fine).then(|| Failure::Garbled.into())
 }
 
 fn reason(found: &Trouble, advice: &str) -> String {
@@ -95,14 +92,10 @@ fn reason(found: &Trouble, advice: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Answers as the server writes them, with a slash between two and a tilde for a line's end.
     fn answers(lines: &str) -> Vec<Value> {
-        let mut rest = lines.to_owned();
-        let mut values = Vec::new();
-        for part in rest.split_inclusive('/').map(|p| p.trim_end_matches('/')) {
-            values.push(redis::parse_redis_value(part.replace('~', "\r\n").as_bytes()).unwrap());
-        }
-        rest.clear();
-        values
+        let answer = |line: &str| redis::parse_redis_value(line.replace('~', "\r\n").as_bytes());
+        lines.split('/').map(|line| answer(line).unwrap()).collect()
     }
 
     fn codes(outcome: &Outcome) -> Vec<&str> {

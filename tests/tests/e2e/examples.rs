@@ -132,5 +132,5 @@ async fn the_sink_for_redis_streams_refuses_wrong_settings_by_line_and_says_what
     let redis = Redis::options().no_log().start().await;
     scene.configure(&format!("[sinks.feed.redis]\nurl = \"{}\"\n", redis.url()));
     let refused = scene.finish(program, &["check", "--online"]).await;
-    refused.failed(1, &["set appendonly to yes"]);
+    refused.failed(5, &["sink feed (redis)", "set appendonly to yes"]);
 }
