@@ -5,7 +5,7 @@
 
 use tokio::sync::OnceCell;
 
-use super::{Kafka, Nats, Postgres, PostgresVersion, S3};
+use super::{Kafka, Nats, Postgres, PostgresVersion, Redis, S3};
 
 /// The shared Kafka: use topics of your own.
 pub async fn kafka() -> &'static Kafka {
@@ -28,6 +28,12 @@ pub async fn postgres(version: PostgresVersion) -> &'static Postgres {
         PostgresVersion::Oldest => OLDEST.get_or_init(Postgres::oldest).await,
         PostgresVersion::Newest => NEWEST.get_or_init(Postgres::newest).await,
     }
+}
+
+/// The shared Redis: use streams of your own.
+pub async fn redis() -> &'static Redis {
+    static REDIS: OnceCell<Redis> = OnceCell::const_new();
+    REDIS.get_or_init(Redis::start).await
 }
 
 /// The shared S3: use buckets of your own.

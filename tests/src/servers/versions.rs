@@ -53,6 +53,7 @@ pub async fn list() -> Vec<ServerVersion> {
         ));
         servers.push(ask("NATS", path_of("NATS_SERVER"), &version));
         servers.push(ask("PgBouncer", path_of("PGBOUNCER"), &version));
+        servers.push(ask("Redis", path_of("REDIS_SERVER"), &version));
         servers.push(ServerVersion {
             name: "S3",
             version: format!("s3s-fs {}", locked_version_of("s3s-fs")),

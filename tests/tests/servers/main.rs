@@ -16,6 +16,7 @@ mod lifetime;
 mod nats;
 mod postgres;
 mod proxy;
+mod redis;
 mod s3;
 
 use outbox_tests::servers;
@@ -27,6 +28,14 @@ async fn lists_the_servers_it_uses() {
         println!("{server}");
     }
     let names: Vec<_> = servers.iter().map(|server| server.name).collect();
-    let expected = ["Postgres", "Postgres", "Kafka", "NATS", "PgBouncer", "S3"];
+    let expected = [
+        "Postgres",
+        "Postgres",
+        "Kafka",
+        "NATS",
+        "PgBouncer",
+        "Redis",
+        "S3",
+    ];
     assert_eq!(names, expected);
 }
