@@ -18,6 +18,7 @@ mod hold;
 pub mod keeper;
 mod outage;
 mod replays;
+mod report;
 pub mod retention;
 pub mod settings;
 mod spread;
