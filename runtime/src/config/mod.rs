@@ -46,7 +46,7 @@ pub use sections::{Log, LogFormat};
 pub use shape::Shape;
 pub use sink::ConfiguredSink;
 
-use crate::settings::{RetentionSettings, WorkerSettings};
+use crate::settings::{HttpSettings, RetentionSettings, WorkerSettings};
 
 /// The reference configuration: what `sinks init` writes where there is a sink `file`.
 pub const REFERENCE: &str = include_str!("../../sinks.toml");
@@ -77,6 +77,8 @@ pub struct Config {
     pub database: ConnectSettings,
     /// What the worker is told.
     pub worker: WorkerSettings,
+    /// What the role `http` is told.
+    pub http: HttpSettings,
     /// The logs.
     pub log: Log,
     /// The sinks, sorted by name.
@@ -123,6 +125,7 @@ impl Config {
         let database = process::database(&mut document);
         let log = process::log(&mut document);
         let worker = process::worker(&mut document);
+        let http = process::http(&mut document);
         let sinks: Vec<_> = names
             .iter()
             .map(|name| sink::configured(&mut document, registry, name))
@@ -134,6 +137,7 @@ impl Config {
             Some(Self {
                 database: database?,
                 worker: worker?,
+                http: http?,
                 log: log?,
                 sinks: sinks.into_iter().collect::<Option<_>>()?,
             })
@@ -196,12 +200,13 @@ impl Section {
     }
 }
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     Section::of::<sections::Database>("database"),
     Section::of::<sections::Worker>("worker"),
     Section::of::<sections::Poll>("poll"),
     Section::of::<sections::Cursor>("cursor"),
     Section::of::<sections::Retention>("retention"),
+    Section::of::<sections::Http>("http"),
     Section::of::<sections::Log>("log"),
 ];
 

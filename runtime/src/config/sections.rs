@@ -55,7 +55,8 @@ pub(super) struct Worker {
     /// random characters are added, so that replicas may share a name.
     #[schemars(length(min = 1, max = 128))]
     pub(super) name: Option<String>,
-    /// What this process does: `sinks` delivers, `retention` deletes what every sink has passed.
+    /// What this process does: `sinks` delivers, `retention` deletes what every sink has passed,
+    /// `http` shows metrics, health and status.
     /// `sinks run --role` overrides it.
     #[schemars(length(min = 1))]
     pub(super) roles: Vec<Role>,
@@ -70,7 +71,7 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             name: None,
-            roles: vec![Role::Sinks, Role::Retention],
+            roles: vec![Role::Sinks, Role::Retention, Role::Http],
             lease_ttl: Period::from_secs(30),
             shutdown_timeout: Period::from_secs(20),
         }
@@ -126,6 +127,23 @@ impl Default for Retention {
         Self {
             min_age: min_age.into(),
             interval: interval.into(),
+        }
+    }
+}
+
+/// Metrics, health and status over HTTP, for the role `http`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Http {
+    /// The IP address and the port to listen on; port 0 takes a free one.
+    #[schemars(regex(pattern = r"^([0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+$"))]
+    pub(super) listen: String,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8269".to_owned(),
         }
     }
 }

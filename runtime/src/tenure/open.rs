@@ -29,10 +29,11 @@ impl<S: Store> Tenure<'_, S> {
             };
             Ok((sink, progress))
         };
+        let call = self.of.board.opening(deadline);
         match self.hold.to_the_end(Duration::ZERO, opening).await? {
             Ok((sink, None)) => Ok(Ok(sink)),
             Ok((sink, Some(progress))) => self.go_on(sink, progress.as_ref()).await.map(Ok),
-            Err(error) => Ok(Err(error)),
+            Err(error) => Ok(Err(call.not_opened(error))),
         }
     }
 

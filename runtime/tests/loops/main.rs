@@ -13,3 +13,4 @@ mod replays;
 mod spreading;
 mod stopping;
 mod support;
+mod telling;

@@ -1,168 +1,18 @@
-//! A sink as the table and the JSON show it.
+//! A sink's row of the table, for people.
 
-use outbox::{CursorStatus, DeadLetterCounts, MAX_COUNTED_LAG, Pause, Stage, Suspect};
-use serde::Serialize;
+use outbox::MAX_COUNTED_LAG;
 
 use crate::cli::{pause, table};
-
-/// One sink.
-#[derive(Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) sink: String,
-    pub(super) state: State,
-    /// `txid.seq`: everything up to here is done with.
-    position: Option<String>,
-    /// Events that are readable and not done with; counting stops at `MAX_COUNTED_LAG`.
-    lag_events: Option<u64>,
-    lag_events_is_minimum: bool,
-    /// The age of the first of them.
-    lag_seconds: Option<f64>,
-    holder: Option<String>,
-    attempts: u32,
-    retry_in_seconds: Option<f64>,
-    last_error_kind: Option<String>,
-    last_error: Option<String>,
-    paused: Option<Paused>,
-    /// The event that holds the sink up.
-    suspect: Option<Suspected>,
-    /// Where an operator sent it, until its worker obeys.
-    seek: Option<String>,
-    dead_letters: DeadLetters,
-    /// What the table says of a pause.
-    #[serde(skip)]
-    pause: Option<Pause>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum State {
-    /// Configured, and no worker has opened it yet.
-    NeverRun,
-    /// A cursor whose sink is configured nowhere that we can see.
-    NotConfigured,
-    /// An operator or the fuse has paused it.
-    Paused,
-    /// Its deliveries fail; it waits between them.
-    BackingOff,
-    /// No worker has it.
-    Free,
-    /// Held, with events before it.
-    Delivering,
-    /// Held, with nothing to do.
-    UpToDate,
-}
-
-#[derive(Debug, Serialize)]
-struct Paused {
-    by: String,
-    reason: Option<String>,
-    seconds: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Suspected {
-    position: String,
-    /// How often in a row it was refused alone.
-    attempts: u32,
-    /// `alone`: it is tried alone. `comparing`: another event is tried. `probing`: the next
-    /// event of its key is tried. `confirming`: it gets a last attempt.
-    stage: &'static str,
-    code: String,
-    error: String,
-    seconds: Option<f64>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct DeadLetters {
-    /// Counting each of these stops at `MAX_COUNTED_LAG`.
-    dead: u64,
-    replaying: u64,
-    replayed: u64,
-    discarded: u64,
-}
-
-impl State {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::NeverRun => "never run",
-            Self::NotConfigured => "not configured",
-            Self::Paused => "paused",
-            Self::BackingOff => "backing off",
-            Self::Free => "free",
-            Self::Delivering => "delivering",
-            Self::UpToDate => "up to date",
-        }
-    }
-
-    fn of(cursor: &CursorStatus, configured: bool) -> Self {
-        if !configured {
-            Self::NotConfigured
-        } else if cursor.pause.is_some() {
-            Self::Paused
-        } else if cursor.attempts > 0 {
-            Self::BackingOff
-        } else if cursor.holder.is_none() {
-            Self::Free
-        } else if cursor.lag > 0 {
-            Self::Delivering
-        } else {
-            Self::UpToDate
-        }
-    }
-}
+use crate::report::{DeadLetters, Row, State, Suspected};
 
 impl Row {
-    /// A sink without a cursor.
-    pub(super) fn never_run(name: &str) -> Self {
-        let unknown = CursorStatus {
-            sink: name.to_owned(),
-            ..CursorStatus::default()
-        };
-        Self {
-            state: State::NeverRun,
-            position: None,
-            lag_events: None,
-            ..Self::of(unknown, true)
-        }
-    }
-
-    /// A sink as its cursor tells.
-    pub(super) fn of(cursor: CursorStatus, configured: bool) -> Self {
-        let (state, age) = (State::of(&cursor, configured), cursor.suspect_age);
-        Self {
-            sink: cursor.sink,
-            state,
-            position: Some(cursor.position.to_string()),
-            lag_events: Some(cursor.lag),
-            lag_events_is_minimum: cursor.lag >= MAX_COUNTED_LAG,
-            lag_seconds: cursor.lag_age.map(|age| age.as_secs_f64()),
-            holder: cursor.holder,
-            attempts: cursor.attempts,
-            retry_in_seconds: cursor.retry_in.map(|wait| wait.as_secs_f64()),
-            last_error_kind: cursor.last_error_kind,
-            last_error: cursor.last_error,
-            paused: cursor.pause.as_ref().map(|pause| Paused {
-                by: pause.by.clone(),
-                reason: pause.reason.clone(),
-                seconds: pause.age.as_secs_f64(),
-            }),
-            suspect: cursor.suspect.map(|suspect| Suspected {
-                seconds: age.map(|age| age.as_secs_f64()),
-                ..suspected(suspect)
-            }),
-            seek: cursor.seek.map(|seek| seek.to_string()),
-            dead_letters: counts(cursor.dead_letters),
-            pause: cursor.pause,
-        }
-    }
-
     /// The columns of the table.
-    pub(super) const HEAD: [&str; 10] = [
+    pub(in crate::cli) const HEAD: [&str; 10] = [
         "SINK", "STATE", "POSITION", "LAG", "AGE", "HOLDER", "ATTEMPTS", "RETRY IN", "DEAD",
         "REASON",
     ];
 
-    pub(super) fn cells(&self) -> [String; 10] {
+    pub(in crate::cli) fn cells(&self) -> [String; 10] {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let lag = self
             .lag_events
@@ -206,6 +56,20 @@ impl Row {
     }
 }
 
+impl State {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::NeverRun => "never run",
+            Self::NotConfigured => "not configured",
+            Self::Paused => "paused",
+            Self::BackingOff => "backing off",
+            Self::Free => "free",
+            Self::Delivering => "delivering",
+            Self::UpToDate => "up to date",
+        }
+    }
+}
+
 impl Suspected {
     fn described(&self) -> String {
         let (position, attempts, code) = (&self.position, self.attempts, &self.code);
@@ -216,37 +80,6 @@ impl Suspected {
             _ => "it gets a last attempt",
         };
         format!("event {position} was refused alone {attempts} times ({code}), {so_far}")
-    }
-}
-
-fn suspected(suspect: Suspect) -> Suspected {
-    Suspected {
-        position: suspect.position.to_string(),
-        attempts: suspect.attempts,
-        stage: match suspect.stage {
-            Stage::Alone => "alone",
-            Stage::Comparing => "comparing",
-            Stage::Probing(_) => "probing",
-            Stage::Confirming => "confirming",
-        },
-        code: suspect.code,
-        error: suspect.error,
-        seconds: None,
-    }
-}
-
-const fn counts(counts: DeadLetterCounts) -> DeadLetters {
-    let DeadLetterCounts {
-        dead,
-        replaying,
-        replayed,
-        discarded,
-    } = counts;
-    DeadLetters {
-        dead,
-        replaying,
-        replayed,
-        discarded,
     }
 }
 
@@ -271,7 +104,7 @@ fn span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outbox::Position;
+    use outbox::{CursorStatus, DeadLetterCounts, Pause, Position, Stage, Suspect};
     use std::time::Duration;
 
     fn cursor() -> CursorStatus {
