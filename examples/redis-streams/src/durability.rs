@@ -6,7 +6,8 @@
 //! `no-appendfsync-on-rewrite` suspends that while the log is rewritten. And a server that evicts keys
 //! when its memory is full may drop a whole stream. All of this is looked at when a connection is made;
 //! what an administrator changes while it lasts is seen by the next one. What is not looked at is
-//! replication: a replica that takes over may lack what its primary had acknowledged.
+//! replication: a replica that takes over may lack what its primary had acknowledged. Nor is it seen that
+//! a log was switched on a moment ago, which counts from the end of its first rewrite.
 
 use std::collections::HashMap;
 
