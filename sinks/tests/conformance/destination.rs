@@ -1,6 +1,7 @@
 //! The ledger as a destination under test.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox_sinks::conformance::{Destination, Draft, Repetitions, Stored};
@@ -8,7 +9,7 @@ use outbox_sinks::{Connector, Event, async_trait};
 
 use super::faults::Fault;
 use super::ledger::{Ledger, PASSWORD, REFUSED};
-use super::sink::{LARGEST, LedgerConnector};
+use super::sink::{LARGEST, LedgerConnector, Shared};
 
 const WRONG: &str = "wrong-horse-battery";
 
@@ -16,11 +17,13 @@ pub(crate) struct LedgerDestination {
     pub(crate) ledger: Ledger,
     pub(crate) fault: Fault,
     pub(crate) repetitions: Repetitions,
+    pub(crate) shared: Arc<Mutex<Shared>>,
 }
 
 impl LedgerDestination {
     fn to(&self, server: SocketAddr, place: &str, password: &'static str) -> Box<dyn Connector> {
         Box::new(LedgerConnector {
+            shared: Arc::clone(&self.shared),
             server,
             place: place.to_owned(),
             password,

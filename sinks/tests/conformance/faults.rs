@@ -40,6 +40,10 @@ pub(crate) enum Fault {
     ProbesNothing,
     ProbesByWriting,
     GivesNoAdvice,
+    TakesNoEvents,
+    KeepsRepetitions,
+    BlamesALateOwner,
+    WritesToTheLastPlace,
 }
 
 impl Fault {
@@ -106,7 +110,7 @@ impl Fault {
 }
 
 async fn send_later(batch: Batch, connector: LedgerConnector) {
-    let mut sink = LedgerSink::new(connector);
+    let mut sink = LedgerSink::new(connector, 1);
     for _ in 0..10 {
         sleep(Duration::from_millis(400)).await;
         if sink.write(&batch).await.is_ok() {

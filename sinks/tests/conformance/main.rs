@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+mod broken;
 mod connection;
 mod destination;
 mod faults;
@@ -11,19 +12,22 @@ mod ledger;
 mod sink;
 mod wrong;
 
+use std::sync::Arc;
+
 use outbox_sinks::conformance::{self, Repetitions, Report};
 
 use destination::LedgerDestination;
 use faults::Fault;
 use ledger::Ledger;
 
-/// What the kit says about a sink with this fault.
-async fn report(fault: Fault, repetitions: Repetitions) -> Report {
-    let ledger = Ledger::start(repetitions == Repetitions::Dropped).await;
+/// What the kit says about a sink with this fault, at a ledger that drops repetitions or
+/// does not, whatever the author says about it.
+async fn report(fault: Fault, drops: bool, repetitions: Repetitions) -> Report {
     let destination = LedgerDestination {
-        ledger,
+        ledger: Ledger::start(drops).await,
         fault,
         repetitions,
+        shared: Arc::default(),
     };
     conformance::check(&format!("{fault:?}"), &destination).await
 }

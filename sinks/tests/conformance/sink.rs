@@ -8,10 +8,12 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox_sinks::{
-    Batch, Connector, Delivery, Event, Refusal, Session, Sink, SinkError, Verdict, async_trait,
+    Batch, BatchLimits, Connector, Delivery, Event, Refusal, Session, Sink, SinkError, Verdict,
+    async_trait,
 };
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -22,8 +24,16 @@ use super::faults::Fault;
 /// The largest data that the sink sends.
 pub(crate) const LARGEST: usize = 100_000;
 
+/// What all sinks of one test share; only wrong ones look at it.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    newest_token: i64,
+    last_place: Option<String>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct LedgerConnector {
+    pub(crate) shared: Arc<Mutex<Shared>>,
     pub(crate) server: SocketAddr,
     pub(crate) place: String,
     pub(crate) password: &'static str,
@@ -34,6 +44,7 @@ pub(crate) struct LedgerConnector {
 #[derive(Debug)]
 pub(crate) struct LedgerSink {
     connector: LedgerConnector,
+    token: i64,
     connection: Option<Connection>,
     failed: bool,
     /// What it sends when nobody looks.
@@ -42,7 +53,10 @@ pub(crate) struct LedgerSink {
 
 impl LedgerConnector {
     async fn connect(&self) -> Result<Connection, SinkError> {
-        let connecting = Connection::open(self.server, &self.place, self.password);
+        let last = self.shared.lock().unwrap().last_place.clone();
+        let last = last.filter(|_| self.fault == Fault::WritesToTheLastPlace);
+        let place = last.unwrap_or_else(|| self.place.clone());
+        let connecting = Connection::open(self.server, &place, self.password);
         let (connection, answer) = connecting.await.map_err(|error| self.outage(error))?;
         match answer.as_str() {
             "OK" => Ok(connection),
@@ -86,8 +100,22 @@ impl Connector for LedgerConnector {
     }
 
     /// Connects when it is needed.
-    async fn open(&self, _session: &Session) -> Result<Box<dyn Sink>, SinkError> {
-        Ok(Box::new(LedgerSink::new(self.clone())))
+    async fn open(&self, session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+        let mut shared = self.shared.lock().unwrap();
+        shared.newest_token = session.token;
+        shared.last_place = Some(self.place.clone());
+        Ok(Box::new(LedgerSink::new(self.clone(), session.token)))
+    }
+
+    fn batch_limits(&self) -> BatchLimits {
+        let limits = BatchLimits::default();
+        match self.fault {
+            Fault::TakesNoEvents => BatchLimits {
+                max_events: 0,
+                ..limits
+            },
+            _ => limits,
+        }
     }
 }
 
@@ -95,6 +123,10 @@ impl Connector for LedgerConnector {
 impl Sink for LedgerSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let fault = self.connector.fault;
+        let newest = self.connector.shared.lock().unwrap().newest_token;
+        if fault == Fault::BlamesALateOwner && self.token < newest {
+            return Err(SinkError::failed("somebody else has written there"));
+        }
         let deadline = match fault {
             Fault::HasNoDeadline | Fault::LoopsUntilItWorks => Duration::from_secs(600),
             _ => self.connector.timeout * 8 / 10,
@@ -118,8 +150,9 @@ impl Sink for LedgerSink {
 }
 
 impl LedgerSink {
-    pub(crate) fn new(connector: LedgerConnector) -> Self {
+    pub(crate) fn new(connector: LedgerConnector, token: i64) -> Self {
         Self {
+            token,
             connector,
             connection: None,
             failed: false,

@@ -16,11 +16,11 @@ use rustix::process::Signal;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
+use super::Proxy;
 use super::folder::Folder;
 use super::installed;
 use super::port::free_port;
 use super::process::{Launch, Process};
-use super::proxy::Proxy;
 
 const START: Duration = Duration::from_secs(90);
 const STOP: Duration = Duration::from_secs(60);

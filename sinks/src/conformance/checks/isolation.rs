@@ -25,6 +25,8 @@ async fn side_by_side<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     let mut here = scene.courier();
     let mut there = scene.courier_with(destination.connector(&other_place, None));
     there.rename("conformance-2");
+    // Both are open before either delivers; what can't be opened now is opened then.
+    drop((here.open().await?, there.open().await?));
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         let (our, their) = (scene.batch(40, 4), scene.batch(40, 4));
@@ -33,12 +35,12 @@ async fn side_by_side<D: Destination>(scene: &Scene<'_, D>) -> Finding {
         ours.extend(our.iter().cloned());
         theirs.extend(their.iter().cloned());
     }
-    scene.verify(here.connector(), &ours).await?;
     let elsewhere = destination.stored(&other_place).await;
-    stored::complete(&theirs, &elsewhere)?;
-    stored::in_order(there.connector(), &theirs, &elsewhere)?;
     strays(&theirs, &scene.stored().await)?;
-    strays(&ours, &elsewhere)
+    strays(&ours, &elsewhere)?;
+    scene.verify(here.connector(), &ours).await?;
+    stored::complete(&theirs, &elsewhere)?;
+    stored::in_order(there.connector(), &theirs, &elsewhere)
 }
 
 /// Nothing that was sent to the other place is here.

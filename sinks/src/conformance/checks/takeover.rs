@@ -9,7 +9,7 @@ use crate::conformance::finding::{Finding, Stop};
 use crate::conformance::scene::Scene;
 use crate::conformance::suite::Suite;
 use crate::conformance::{Destination, Rule};
-use crate::{Batch, ErrorKind};
+use crate::{Batch, ErrorKind, Verdict};
 
 pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
     suite
@@ -86,7 +86,15 @@ async fn beside<D: Destination>(scene: &Scene<'_, D>) -> Finding {
 /// it is fenced off.
 async fn late(older: &mut Courier, batch: &Batch) -> Finding {
     match older.deliver(batch).await? {
-        Ok(_) => Ok(()),
+        Ok(verdicts) => {
+            let blames = |verdict: &&Verdict| {
+                matches!(verdict, Verdict::Refused(_) | Verdict::Undeliverable(_))
+            };
+            match verdicts.iter().find(blames) {
+                Some(verdict) => Err(Stop::own(format!("beside a newer owner: {verdict:?}"))),
+                None => Ok(()),
+            }
+        }
         Err(error) => match error.kind() {
             ErrorKind::Fenced | ErrorKind::Unavailable => Ok(()),
             ErrorKind::Failed | ErrorKind::Misconfigured => Err(Stop::own(format!(
