@@ -13,8 +13,8 @@ pub(crate) struct Journal {
 
 pub(crate) async fn deliver(to: Journal, batch: Batch) -> Result<Delivery, SinkError> {
     let lines = Encoder::default().lines(&batch);
-    let file = File::options().create(true).append(true).open(to.path);
-    let mut file = file.await?;
+    let mut file = File::options();
+    let mut file = file.create(true).append(true).open(to.path).await?;
     file.write_all(b"\n").await?; // Ends what a crash may have cut short.
     file.write_all(&lines.bytes).await?;
     file.flush().await?; // Here tokio tells whether it could be written.
