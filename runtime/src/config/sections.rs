@@ -136,7 +136,9 @@ impl Default for Retention {
 #[serde(default)]
 pub(super) struct Http {
     /// The IP address and the port to listen on; port 0 takes a free one.
-    #[schemars(regex(pattern = r"^([0-9.]+|\[[0-9A-Fa-f:.]+\]):[0-9]+$"))]
+    #[schemars(regex(
+        pattern = r"^([0-9.]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+    ))]
     pub(super) listen: String,
 }
 
