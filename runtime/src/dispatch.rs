@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
+use crate::board::{Page, State};
 use crate::decide::Todo;
 use crate::feed::{Fed, Feed};
 use crate::head::{HeadReceiver, last_operation, next_operation};
@@ -43,6 +44,8 @@ pub struct Dispatch<S> {
     pub connector: Box<dyn Connector>,
     /// The head, as the process sees it.
     pub head: HeadReceiver,
+    /// Where the loop tells what it is doing.
+    pub board: Arc<Page>,
     /// Asks the loop to stop.
     pub stop: CancellationToken,
     /// Cancelled when deliveries must have ended after a stop.
@@ -80,6 +83,7 @@ impl<S: Store> Dispatch<S> {
             drop(keeper);
             self.let_go(&lease, &ended).await;
         }
+        self.board.enter(State::Stopped);
     }
 
     /// Claims the cursor, reads and delivers, batch after batch, until something ends it.
@@ -107,6 +111,7 @@ impl<S: Store> Dispatch<S> {
                     closed_by,
                 }) => {
                     debug!(sink = self.sink.name, ?batch, ?closed_by, "delivering");
+                    self.board.has_batch(&batch, closed_by);
                     tenure.replays.live_had_turn();
                     self.deliver(tenure, &mut feed, batch, end).await?;
                 }
@@ -149,15 +154,18 @@ impl<S: Store> Dispatch<S> {
     async fn take_lease(&self) -> Option<(Lease, Instant)> {
         let (mut outage, lease) = (Outage::default(), sink_lease(&self.sink.name));
         self.give_back.send_replace(false);
+        self.board.enter(State::Waiting);
         while !self.stop.is_cancelled() {
             let asked_at = Instant::now();
             // Not cancelled by a stop: a lease that was taken must also be released.
             let (name, holder) = (&self.sink.name, &self.worker.holder);
-            match self
+            let asking = self.board.asking();
+            let answer = self
                 .store
                 .acquire(&lease, holder, self.worker.lease_ttl)
-                .await
-            {
+                .await;
+            drop(asking);
+            match answer {
                 Ok(Some(lease)) => return Some((lease, asked_at)),
                 Ok(None) => debug!(sink = name, "another worker holds the lease"),
                 Err(error) => {
@@ -200,6 +208,7 @@ impl<S: Store> Dispatch<S> {
             Ended::LeaseLost | Ended::Reread => STANDBY_INTERVAL,
             Ended::Fenced(_) | Ended::Foreign(_) => self.worker.lease_ttl,
         };
+        self.board.enter(ended.state());
         let pause = async {
             tokio::select! {
                 biased;

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
+use crate::board::Page as BoardPage;
 use crate::head::{HeadReceiver, head_beyond};
 use crate::outage::{News, Outage};
 use crate::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
@@ -44,7 +45,7 @@ pub enum Fed {
 }
 
 /// Why a batch was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClosedBy {
     /// It has `max_events` events.
     Events,
@@ -54,6 +55,19 @@ pub enum ClosedBy {
     Age,
     /// It ends where it did when it was begun before.
     Exact,
+}
+
+impl ClosedBy {
+    /// A word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Bytes => "bytes",
+            Self::Age => "age",
+            Self::Exact => "exact",
+        }
+    }
 }
 
 /// Where reading starts.
@@ -79,6 +93,7 @@ impl Feed {
     pub fn start<S: Store>(
         store: Arc<S>,
         head: HeadReceiver,
+        board: Arc<BoardPage>,
         from: From,
         filter: Filter,
         limits: BatchLimits,
@@ -88,6 +103,7 @@ impl Feed {
             store,
             reader: None,
             head,
+            board,
             at: from.after,
             history: from.history,
             exact: from.exact,
@@ -123,6 +139,7 @@ struct Assembler<S: Store> {
     store: Arc<S>,
     reader: Option<S::Reader>,
     head: HeadReceiver,
+    board: Arc<BoardPage>,
     at: Position,
     history: u64,
     exact: Option<Position>,
@@ -236,6 +253,7 @@ impl<S: Store> Assembler<S> {
     }
 
     async fn try_read(&mut self, range: Range) -> Result<Page, StoreError> {
+        let _call = self.board.reading();
         let reader = match &mut self.reader {
             Some(reader) => reader,
             none => none.insert(self.store.reader(&self.filter).await?),

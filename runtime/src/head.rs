@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::board::Board;
 use crate::outage::{News, Outage};
 use crate::store::{Head, Store};
 
@@ -70,11 +71,18 @@ impl HeadReceiver {
 }
 
 /// Polls the head for ever, and tells who holds `head`.
-pub async fn watch_head<S: Store>(store: Arc<S>, max_interval: Duration, head: HeadReceiver) {
+pub async fn watch_head<S: Store>(
+    store: Arc<S>,
+    max_interval: Duration,
+    head: HeadReceiver,
+    board: Arc<Board>,
+) {
     let mut outage = Outage::default();
     let mut interval = BUSY_INTERVAL;
     loop {
-        match store.head().await {
+        let looked = store.head().await;
+        board.looked_at_head(looked.is_ok());
+        match looked {
             Ok(seen) => {
                 if let Some(lasted) = outage.ended() {
                     info!(lasted_s = lasted.as_secs(), "database answers again");

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::board::{Page, State};
 use crate::head::{HeadReceiver, first_head, last_operation, next_operation};
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
@@ -40,10 +41,23 @@ pub(crate) enum Ended {
     Foreign(&'static str),
 }
 
+impl Ended {
+    /// What a loop is doing after this, without a lease.
+    pub(crate) const fn state(&self) -> State {
+        match self {
+            Self::Stopped | Self::Foreign(_) => State::Stopped,
+            Self::LeaseLost | Self::Fenced(_) | Self::GivenBack | Self::Ordered | Self::Reread => {
+                State::Waiting
+            }
+        }
+    }
+}
+
 /// A lease that is held, and what can end that.
 pub(crate) struct Hold<'a, S> {
     pub(crate) store: &'a S,
     pub(crate) sink: &'a str,
+    pub(crate) board: &'a Page,
     pub(crate) lease: &'a Lease,
     pub(crate) keeper: &'a Keeper,
     pub(crate) stop: &'a CancellationToken,
@@ -136,7 +150,10 @@ impl<S: Store> Hold<'_, S> {
     {
         let mut outage = Outage::default();
         loop {
-            match call().await {
+            let asking = self.board.asking();
+            let answer = call().await;
+            drop(asking);
+            match answer {
                 Ok(answer) => return answer,
                 Err(error) => {
                     let reason = error.to_string();

@@ -2,10 +2,12 @@
 //!
 //! Read in this order: [`worker`], [`dispatch`] (the loop on one screen), `tenure`
 //! (its actions), [`decide`] (what to do next, pure), [`feed`] (reading ahead),
-//! [`head`], [`keeper`], [`store`] (what the loop needs of the database); then
-//! [`config`] and [`cli`], which put it to use.
+//! [`head`], [`keeper`], [`store`] (what the loop needs of the database); then [`board`]
+//! (what the loops say they are doing) and `http`, which shows it; then [`config`] and
+//! [`cli`], which put it to use.
 
 pub mod attempt;
+pub mod board;
 pub mod cli;
 pub mod config;
 pub mod decide;
@@ -15,6 +17,7 @@ pub mod dispatch;
 pub mod feed;
 pub mod head;
 mod hold;
+mod http;
 pub mod keeper;
 mod outage;
 mod replays;

@@ -144,7 +144,9 @@ impl<S: Store> Tenure<'_, S> {
     async fn write_outcomes(&mut self, outcomes: &[(i64, ReplayOutcome)]) -> Result<(), Ended> {
         let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
         let writing = || store.settle_replays(sink, lease, outcomes);
-        self.hold.write(self.history, writing).await
+        self.hold.write(self.history, writing).await?;
+        self.of.board.replayed(outcomes);
+        Ok(())
     }
 }
 

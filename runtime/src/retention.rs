@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outbox::{Position, RETENTION_LEASE};
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::board::Board;
 use crate::keeper::Keeper;
 use crate::outage::{News, Outage};
 use crate::settings::WorkerSettings;
@@ -37,6 +39,7 @@ pub struct Pass {
 pub(crate) async fn retain<S: Store>(
     store: Arc<S>,
     worker: Arc<WorkerSettings>,
+    board: Arc<Board>,
     stop: CancellationToken,
 ) {
     let mut outage = Outage::default();
@@ -44,6 +47,7 @@ pub(crate) async fn retain<S: Store>(
         holder: &worker.holder,
         lease_ttl: worker.lease_ttl,
         min_age: worker.retention.min_age,
+        deleted: &board.counters().retention_deleted_rows,
     };
     while !stop.is_cancelled() {
         let passed = pass_under_lease(&store, &wanted, &stop).await;
@@ -80,6 +84,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) lease_ttl: Duration,
     /// How old a row must be.
     pub(crate) min_age: Duration,
+    /// Counts the rows.
+    pub(crate) deleted: &'a Counter,
 }
 
 /// One pass under the lease; `None` if somebody else holds that.
@@ -97,7 +103,7 @@ pub(crate) async fn pass_under_lease<S: Store>(
         biased;
         () = stop.cancelled() => Ok(Pass::default()),
         () = keeper.lost() => Ok(Pass::default()),
-        passed = pass(&**store, wanted.min_age) => passed,
+        passed = pass(&**store, wanted) => passed,
     };
     drop(keeper);
     store.release(&lease).await?;
@@ -108,10 +114,11 @@ pub(crate) async fn pass_under_lease<S: Store>(
 ///
 /// # Errors
 /// The store's: the rows that were deleted before stay deleted.
-pub async fn pass<S: Store>(store: &S, min_age: Duration) -> Result<Pass, StoreError> {
+async fn pass<S: Store>(store: &S, wanted: &Wanted<'_>) -> Result<Pass, StoreError> {
     let (mut passed, mut after) = (Pass::default(), Position::BEGINNING);
     for _ in 0..MAX_STATEMENTS {
-        let pruned = store.prune(min_age, after).await?;
+        let pruned = store.prune(wanted.min_age, after).await?;
+        wanted.deleted.inc_by(pruned.rows);
         passed.rows += pruned.rows;
         passed.more = pruned.next.is_some();
         let Some(next) = pruned.next else { break };

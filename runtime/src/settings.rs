@@ -1,6 +1,7 @@
 //! What the worker and its loops are told, after the configuration was read and
 //! checked. Every field here changes what they do.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -33,6 +34,8 @@ pub struct Roles {
     pub sinks: bool,
     /// It deletes the rows that every cursor has passed.
     pub retention: bool,
+    /// It answers HTTP: metrics, health and status.
+    pub http: bool,
 }
 
 impl Roles {
@@ -40,6 +43,7 @@ impl Roles {
     pub const ALL: Self = Self {
         sinks: true,
         retention: true,
+        http: true,
     };
 }
 
@@ -54,11 +58,13 @@ impl FromIterator<Role> for Roles {
         let mut all = Self {
             sinks: false,
             retention: false,
+            http: false,
         };
         for role in roles {
             match role {
                 Role::Sinks => all.sinks = true,
                 Role::Retention => all.retention = true,
+                Role::Http => all.http = true,
             }
         }
         all
@@ -73,6 +79,15 @@ pub enum Role {
     Sinks,
     /// Delete the rows that every cursor has passed
     Retention,
+    /// Answer HTTP: metrics, health and status
+    Http,
+}
+
+/// What the role `http` is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// The address and port to listen on; port 0 takes any that is free.
+    pub listen: SocketAddr,
 }
 
 /// One configured sink.

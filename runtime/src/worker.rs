@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use crate::board::Board;
 use crate::dispatch::Dispatch;
 use crate::head::{HeadReceiver, watch_head};
 use crate::retention::retain;
@@ -22,20 +23,25 @@ use crate::store::Store;
 
 /// What saving, closing and releasing may take after deliveries must have ended.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
+/// The kind of a sink that nobody has announced on the board.
+const UNKNOWN_KIND: &str = "unknown";
 /// The pause before a task that panicked begins anew.
 const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs every sink until `stop` is cancelled, then stops gracefully: deliveries in
-/// hand are finished (within `shutdown_timeout`), cursors saved, leases released.
+/// hand are finished (within `shutdown_timeout`), cursors saved, leases released. What is
+/// being done is told on `board`.
 pub async fn run<S: Store>(
     store: Arc<S>,
     worker: WorkerSettings,
     sinks: Vec<(SinkSettings, Box<dyn Connector>)>,
+    board: Arc<Board>,
     stop: CancellationToken,
 ) {
     let mut crew = Crew {
         store,
         worker: Arc::new(worker),
+        board,
         stop,
         overdue: CancellationToken::new(),
         tasks: JoinSet::new(),
@@ -45,6 +51,9 @@ pub async fn run<S: Store>(
     }
     if crew.worker.roles.sinks {
         crew.start_sinks(sinks);
+    } else if crew.worker.roles.http {
+        // Nobody else would know whether the database answers.
+        crew.start_head();
     }
     crew.run().await;
 }
@@ -53,6 +62,7 @@ pub async fn run<S: Store>(
 struct Crew<S> {
     store: Arc<S>,
     worker: Arc<WorkerSettings>,
+    board: Arc<Board>,
     stop: CancellationToken,
     overdue: CancellationToken,
     tasks: JoinSet<()>,
@@ -61,10 +71,11 @@ struct Crew<S> {
 impl<S: Store> Crew<S> {
     fn start_retention(&mut self) {
         let (store, worker) = (Arc::clone(&self.store), Arc::clone(&self.worker));
-        let stop = self.stop.clone();
+        let (board, stop) = (Arc::clone(&self.board), self.stop.clone());
         self.tasks
             .spawn(supervised("retention".to_owned(), move || {
-                retain(Arc::clone(&store), Arc::clone(&worker), stop.clone())
+                let (store, worker) = (Arc::clone(&store), Arc::clone(&worker));
+                retain(store, worker, Arc::clone(&board), stop.clone())
             }));
     }
 
@@ -83,6 +94,7 @@ impl<S: Store> Crew<S> {
                 sink,
                 connector,
                 head: head.clone(),
+                board: self.board.announce(&name, UNKNOWN_KIND),
                 stop: self.stop.clone(),
                 overdue: self.overdue.clone(),
                 give_back,
@@ -105,11 +117,12 @@ impl<S: Store> Crew<S> {
         let head = HeadReceiver::default();
         let told = head.clone();
         let (store, interval) = (Arc::clone(&self.store), self.worker.poll_max_interval);
-        let stop = self.stop.clone();
+        let (board, stop) = (Arc::clone(&self.board), self.stop.clone());
         self.tasks.spawn(supervised("head".to_owned(), move || {
             let (store, told, stop) = (Arc::clone(&store), told.clone(), stop.clone());
+            let board = Arc::clone(&board);
             async move {
-                let polling = watch_head(store, interval, told);
+                let polling = watch_head(store, interval, told, board);
                 stop.run_until_cancelled(polling).await;
             }
         }));
@@ -136,7 +149,7 @@ impl<S: Store> Crew<S> {
 
 /// Runs a task that must not end before it is told to. If it panics, by a bug of
 /// ours, it begins anew: a sink that stands still in silence would be worse.
-async fn supervised<Fut>(task: String, start: impl Fn() -> Fut)
+pub(crate) async fn supervised<Fut>(task: String, start: impl Fn() -> Fut)
 where
     Fut: Future<Output = ()>,
 {

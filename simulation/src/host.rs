@@ -86,7 +86,13 @@ impl Host {
         });
         let sinks = sinks.collect();
         let store = Arc::new(SimulatedStore(line));
-        let task = runtime.spawn(worker::run(store, settings, sinks, stop.clone()));
+        let task = runtime.spawn(worker::run(
+            store,
+            settings,
+            sinks,
+            Arc::default(),
+            stop.clone(),
+        ));
         Self {
             runtime,
             task,

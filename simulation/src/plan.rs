@@ -119,6 +119,7 @@ fn worker(rng: &mut Rng, faults: Faults) -> WorkerSettings {
         roles: Roles {
             sinks: true,
             retention: faults.has(Fault::Retention),
+            http: false,
         },
         retention: RetentionSettings {
             min_age: Duration::from_millis(rng.u64(0..=20_000)),

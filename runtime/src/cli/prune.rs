@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outbox::{Database, MAX_COUNTED_LAG, Prunable, RETENTION_LEASE, RetentionHold};
+use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::{Failure, Status};
@@ -54,6 +55,7 @@ async fn pass(database: &Database, min_age: Duration) -> Result<Pass, Failure> {
         holder: &holder,
         lease_ttl: LEASE_TTL,
         min_age,
+        deleted: &Counter::default(),
     };
     let store = Arc::new(database.clone());
     // A signal ends the process at once: what is deleted is deleted, the lease runs out.

@@ -42,7 +42,7 @@ pub use sections::{Log, LogFormat};
 pub use shape::Shape;
 pub use sink::ConfiguredSink;
 
-use crate::settings::{RetentionSettings, WorkerSettings};
+use crate::settings::{HttpSettings, RetentionSettings, WorkerSettings};
 
 /// The reference configuration: what `sinks init` writes where there is a sink `file`.
 pub const REFERENCE: &str = include_str!("../../sinks.toml");
@@ -73,6 +73,8 @@ pub struct Config {
     pub database: ConnectSettings,
     /// What the worker is told.
     pub worker: WorkerSettings,
+    /// What the role `http` is told.
+    pub http: HttpSettings,
     /// The logs.
     pub log: Log,
     /// The sinks, sorted by name.
@@ -119,6 +121,7 @@ impl Config {
         let database = process::database(&mut document);
         let log = process::log(&mut document);
         let worker = process::worker(&mut document);
+        let http = process::http(&mut document);
         let sinks: Vec<_> = names
             .iter()
             .map(|name| sink::configured(&mut document, registry, name))
@@ -130,6 +133,7 @@ impl Config {
             Some(Self {
                 database: database?,
                 worker: worker?,
+                http: http?,
                 log: log?,
                 sinks: sinks.into_iter().collect::<Option<_>>()?,
             })
@@ -187,6 +191,7 @@ fn whole_shape(registry: &Registry) -> Shape {
         ("poll", Shape::of::<sections::Poll>()),
         ("cursor", Shape::of::<sections::Cursor>()),
         ("retention", Shape::of::<sections::Retention>()),
+        ("http", Shape::of::<sections::Http>()),
         ("log", Shape::of::<sections::Log>()),
         ("sinks", Shape::Named(Box::new(sink))),
     ];

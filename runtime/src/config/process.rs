@@ -1,5 +1,5 @@
 //! The tables about the process itself: `[database]`, `[worker]`, `[poll]`,
-//! `[cursor]`, `[retention]` and `[log]`.
+//! `[cursor]`, `[retention]`, `[http]` and `[log]`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::document::Document;
 use super::key::Key;
 use super::sections::{self, Log};
 use super::{limits, read::read};
-use crate::settings::{RetentionSettings, WorkerSettings};
+use crate::settings::{HttpSettings, RetentionSettings, WorkerSettings};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
         );
     }
     if worker.roles.is_empty() {
-        let message = "a worker has at least one role: sinks, retention, or both";
+        let message = "a worker has at least one role: sinks, retention, http";
         document.report(&key.child("roles"), message);
     }
     for (key, value, limits) in [
@@ -135,6 +135,20 @@ pub(super) fn retention(document: &mut Document<'_>) -> Option<RetentionSettings
     limits::duration(document, &age, min_age, Duration::ZERO..=10 * YEAR);
     limits::duration(document, &pause, interval, SECOND..=DAY);
     Some(RetentionSettings { min_age, interval })
+}
+
+/// Reads `[http]`; whatever is wrong is noted.
+pub(super) fn http(document: &mut Document<'_>) -> Option<HttpSettings> {
+    let key = Key::of(["http"]);
+    let sections::Http { listen } = read(document, &key)?;
+    let address = listen.parse();
+    if address.is_err() {
+        let message = "an IP address and a port, such as 127.0.0.1:8269 or [::1]:8269";
+        document.report(&key.child("listen"), message);
+    }
+    Some(HttpSettings {
+        listen: address.ok()?,
+    })
 }
 
 /// `name-random` or `host-pid-random`: tells a person where to look, and two

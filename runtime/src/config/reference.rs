@@ -140,6 +140,7 @@ fn the_stated_defaults_are_the_real_ones() {
     defaults_are_real::<sections::Poll>(&Key::of(["poll"]));
     defaults_are_real::<sections::Cursor>(&Key::of(["cursor"]));
     defaults_are_real::<sections::Retention>(&Key::of(["retention"]));
+    defaults_are_real::<sections::Http>(&Key::of(["http"]));
     defaults_are_real::<Log>(&Key::of(["log"]));
     defaults_are_real::<sections::Sink>(&Key::of(["sinks", "events"]));
     #[cfg(feature = "kafka")]

@@ -54,7 +54,7 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             name: None,
-            roles: vec![Role::Sinks, Role::Retention],
+            roles: vec![Role::Sinks, Role::Retention, Role::Http],
             lease_ttl: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(20),
         }
@@ -107,6 +107,21 @@ impl Default for Retention {
     fn default() -> Self {
         let RetentionSettings { min_age, interval } = RetentionSettings::default();
         Self { min_age, interval }
+    }
+}
+
+/// `[http]`: metrics, health and status.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub(super) struct Http {
+    pub(super) listen: String,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8269".to_owned(),
+        }
     }
 }
 

@@ -103,6 +103,7 @@ fn a_small_file_is_enough() {
     assert_eq!(sink.settings.poison, PoisonSettings::default());
     assert_eq!(config.worker.lease_ttl, Duration::from_secs(30));
     assert_eq!(config.worker.roles, Roles::ALL);
+    assert!(config.http.listen.ip().is_loopback());
     assert_eq!(config.worker.retention, RetentionSettings::default());
     assert!(!format!("{config:?}").contains("u:p"));
 }
@@ -112,7 +113,7 @@ fn everything_can_be_said() {
     let config = parse(&format!(
         "{DATABASE}schema = \"ob\"\n[worker]\nname = \"w\"\nlease_ttl = \"2m\"\nroles = [\"retention\"]\n\
          [retention]\nmin_age = \"2h\"\ninterval = \"10s\"\n\
-         [poll]\nmax_interval = \"1s\"\n[log]\nformat = \"json\"\n\
+         [poll]\nmax_interval = \"1s\"\n[http]\nlisten = \"[::]:0\"\n[log]\nformat = \"json\"\n\
          [sinks.a]\nevents = [\"node.*\"]\ntenants = [\"t\"]\nstart = \"head\"\non_poison = \"halt\"\n\
          batch = {{ max_events = 5, max_bytes = \"64KiB\", max_wait = \"3s\" }}\n\
          retry = {{ initial = \"2s\", max = \"4s\" }}\n\
@@ -130,10 +131,15 @@ fn everything_can_be_said() {
         window: Duration::from_secs(120),
     };
     assert_eq!(sink.poison, expected);
-    let Roles { sinks, retention } = config.worker.roles;
-    assert!(retention && !sinks);
+    let Roles {
+        sinks,
+        retention,
+        http,
+    } = config.worker.roles;
+    assert!(retention && !sinks && !http);
     assert_eq!(config.worker.retention.min_age, Duration::from_secs(7_200));
     assert_eq!(config.worker.retention.interval, Duration::from_secs(10));
+    assert_eq!(config.http.listen.to_string(), "[::]:0");
     assert!(config.worker.holder.starts_with("w-"));
     assert_eq!(config.database.schema.name(), "ob");
 }
@@ -261,7 +267,7 @@ fn what_decides_about_poison_and_retention_has_limits() {
          [sinks.b]\nother = {{}}\npoison = {{ attempts = -1 }}\n"
     ));
     let expected = [
-        "4:1: worker.roles: a worker has at least one role: sinks, retention, or both",
+        "4:1: worker.roles: a worker has at least one role: sinks, retention, http",
         "6:1: retention.min_age: must be between 0s and 10years",
         "7:1: retention.interval: must be between 1s and 1day",
         "9:13: sinks.a.on_poison: expected `dead-letter` or `halt`",
@@ -285,10 +291,16 @@ fn what_decides_about_poison_and_retention_has_limits() {
         let found = problems(&format!("{text}{SINK}"));
         assert_eq!(found, [format!("sinks.toml:{expected}")], "{text}");
     }
+    for listen in ["8269", "localhost:8269", "127.0.0.1", "127.0.0.1:99999"] {
+        let found = problems(&format!("[http]\nlisten = \"{listen}\"\n{SINK}"));
+        let expected = "sinks.toml:4:1: http.listen: an IP address and a port, such as \
+                        127.0.0.1:8269 or [::1]:8269";
+        assert_eq!(found, [expected]);
+    }
     let found = problems(&format!("[worker]\nroles = [\"sink\"]\n{SINK}"));
     assert_eq!(
         found,
-        ["sinks.toml:4:10: worker.roles: expected `sinks` or `retention`"]
+        ["sinks.toml:4:10: worker.roles: expected one of `sinks`, `retention`, `http`"]
     );
 }
 

@@ -66,7 +66,8 @@ pub(super) async fn run(
         poison: PoisonSettings::default(),
     };
     let sink: (SinkSettings, Box<dyn Connector>) = (sink, Box::new(Counted::new(file, delivered)));
-    crate::worker::run(Arc::new(database), worker_settings(), vec![sink], stop).await;
+    let (database, board) = (Arc::new(database), Arc::default());
+    crate::worker::run(database, worker_settings(), vec![sink], board, stop).await;
 }
 
 fn worker_settings() -> WorkerSettings {
@@ -76,7 +77,11 @@ fn worker_settings() -> WorkerSettings {
         shutdown_timeout: Duration::from_secs(10),
         poll_max_interval: Duration::from_millis(250),
         cursor_idle_save: Duration::from_secs(30),
-        roles: Roles::ALL,
+        // It needs no port: `dev` shows what happens by itself.
+        roles: Roles {
+            http: false,
+            ..Roles::ALL
+        },
         retention: RetentionSettings::default(),
     }
 }

@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use outbox::{Cursor, Failure, Lease, Mark, Position, Then};
 use outbox_sinks::{Batch, BatchLimits, ErrorKind, Session, Sink, SinkError};
+use settle::at;
 pub(crate) use settle::describe;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
 use crate::attempt;
+use crate::board::State;
 use crate::decide::{Attempt, Before, Hunt, Rules, Task, Work, other_history, resume};
 use crate::dispatch::Dispatch;
 use crate::feed::{Fed, Feed, From};
@@ -79,6 +81,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         let hold = Hold {
             store: &*of.store,
             sink: &of.sink.name,
+            board: &of.board,
             lease,
             keeper,
             stop: &of.stop,
@@ -114,6 +117,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         // A seek may be carried out: what was passed before it must not be saved after it.
         let (passed, before) = (self.passed.take(), (self.history, self.saved));
         self.turn = None;
+        self.of.board.enter(State::Opening);
         self.hold.look_at_orders().await?;
         let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
         let start = self.of.sink.start;
@@ -131,6 +135,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         self.same_history(&cursor).await?;
         let (position, attempts) = (cursor.position, cursor.attempts);
         info!(sink, %position, attempts, "cursor claimed");
+        self.of.board.claimed(&cursor);
         self.replays.ordered(cursor.replays);
         self.wait_while_paused(cursor.paused.as_deref()).await?;
         let frozen = self.of.connector.frozen_ranges();
@@ -165,7 +170,8 @@ impl<'a, S: Store> Tenure<'a, S> {
         };
         let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
         let filter = self.of.sink.filter.clone();
-        Ok(Feed::start(store, head, from, filter, self.limits()))
+        let (board, limits) = (Arc::clone(&self.of.board), self.limits());
+        Ok(Feed::start(store, head, board, from, filter, limits))
     }
 
     /// Stops, with an explanation that `status` shows, if the cursor is not of this
@@ -192,6 +198,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         let Some(reason) = paused else { return Ok(()) };
         info!(sink = self.hold.sink, reason, "paused");
         self.close_sink().await;
+        self.of.board.enter(State::Paused);
         self.hold.until_stopped(std::future::pending()).await
     }
 
@@ -205,6 +212,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             {
                 return Ok(Due::Fed(fed));
             }
+            let board = &self.of.board;
             let save_at = self
                 .passed
                 .map(|(_, since)| since + self.of.worker.cursor_idle_save);
@@ -215,7 +223,7 @@ impl<'a, S: Store> Tenure<'a, S> {
                 // 2. A replay that was ordered.
                 () = at(self.replays.due_at()) => return Ok(Due::Replays),
                 // 3. More events, a stop, or the end of the lease.
-                fed = self.hold.until_stopped(feed.next()) => {
+                fed = self.hold.until_stopped(board.during(State::Idle, feed.next())) => {
                     return fed?.map(Due::Fed).ok_or(Ended::Reread);
                 }
             }
@@ -287,6 +295,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             suspect,
         };
         self.write(None, Vec::new(), Then::BackOff(failure)).await?;
+        self.of.board.enter(State::BackingOff);
         loop {
             let fed = self.hold.until_stopped(feed.next()).await?;
             let fed = fed.ok_or(Ended::Reread)?;
@@ -337,15 +346,18 @@ impl<'a, S: Store> Tenure<'a, S> {
             Some(sink) => sink,
             None => {
                 let session = Session::new(self.hold.sink, self.hold.lease.token, deadline);
+                let call = self.of.board.opening(deadline);
                 let opening = attempt::open(&*self.of.connector, &session, deadline);
                 match self.hold.to_the_end(Duration::ZERO, opening).await? {
                     Ok(sink) => sink,
-                    Err(error) => return Ok(Err(error)),
+                    Err(error) => return Ok(Err(call.not_opened(error))),
                 }
             }
         };
+        let call = self.of.board.delivering(deadline);
         let delivery = attempt::deliver(&mut *sink, batch, deadline);
         let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
+        call.attempted(batch, &outcome);
         self.sink = usable.then_some(sink);
         Ok(Ok(outcome))
     }
@@ -382,13 +394,5 @@ fn extend(work: &mut Work<'_>, fed: Fed) {
     match fed {
         Fed::Batch { batch, end, .. } => work.extend(Some(batch), end),
         Fed::Passed { end } => work.extend(None, end),
-    }
-}
-
-/// Waits until then; for ever if there is no such time.
-async fn at(then: Option<Instant>) {
-    match then {
-        Some(then) => sleep_until(then).await,
-        None => std::future::pending().await,
     }
 }

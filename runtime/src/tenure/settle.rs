@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info, warn};
 
 use super::Tenure;
+use crate::board::State;
 use crate::decide::{Backoff, Hunt, Next, Step, limit, pause, room};
 use crate::hold::Ended;
 use crate::outage::News;
@@ -117,6 +118,7 @@ impl<S: Store> Tenure<'_, S> {
         self.hold
             .write(self.history, || store.settle(sink, lease, &settlement))
             .await?;
+        self.of.board.settled(&settlement);
         self.turn = None;
         self.saved = settlement.up_to.unwrap_or(self.saved);
         let dead_letters = settlement.dead_letters.iter();
@@ -173,15 +175,18 @@ impl<S: Store> Tenure<'_, S> {
         again_at: Instant,
         suspect: Option<&Suspect>,
     ) -> Result<(), Ended> {
+        let board = &self.of.board;
         let probing = suspect.is_some_and(|it| matches!(it.stage, Stage::Probing(_)));
         while let Some(due_at) = self.replays.due_at().filter(|_| !probing)
             && due_at < again_at
             && Instant::now() < again_at
         {
-            self.hold.until_stopped(sleep_until(due_at)).await?;
+            let waiting = board.during(State::BackingOff, sleep_until(due_at));
+            self.hold.until_stopped(waiting).await?;
             self.replay().await?;
         }
-        self.hold.until_stopped(sleep_until(again_at)).await
+        let waiting = board.during(State::BackingOff, sleep_until(again_at));
+        self.hold.until_stopped(waiting).await
     }
 
     fn log_failure(&mut self, error: &SinkError, reason: &str, retry_in: Duration) {
@@ -204,5 +209,13 @@ pub(crate) fn describe(error: &SinkError) -> String {
     match error.advice() {
         Some(advice) => format!("{} ({advice})", error.chain()),
         None => error.chain(),
+    }
+}
+
+/// Waits until then; for ever if there is no such time.
+pub(super) async fn at(then: Option<Instant>) {
+    match then {
+        Some(then) => sleep_until(then).await,
+        None => std::future::pending().await,
     }
 }

@@ -12,3 +12,4 @@ mod replays;
 mod spreading;
 mod stopping;
 mod support;
+mod telling;

@@ -92,6 +92,7 @@ async fn an_unreachable_database_is_told_with_its_place() {
         "sinks.toml",
         &format!(
             "[database]\nurl = \"postgres://u:hunter2@127.0.0.1:{port}/shop\"\n\
+             [http]\nlisten = \"127.0.0.1:0\"\n\
              [log]\nfilter = \"trace\"\n[sinks.a.stdout]\n"
         ),
     );
@@ -113,8 +114,10 @@ async fn a_wrong_password_or_a_wrong_name_is_told_with_what_to_check() {
     let name = scene.database().name().to_owned();
     let configure = |user: &str, database: &str| {
         let url = format!("postgres://{user}@{addr}/{database}");
-        let text =
-            format!("[database]\nurl = \"{url}\"\n[log]\nfilter = \"trace\"\n[sinks.a.stdout]\n");
+        let text = format!(
+            "[database]\nurl = \"{url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
+             [log]\nfilter = \"trace\"\n[sinks.a.stdout]\n"
+        );
         scene.write("sinks.toml", &text);
     };
     for command in CONNECTING {

@@ -56,7 +56,8 @@ async fn a_database_that_goes_down_or_freezes_loses_nothing_and_is_told_once() {
         "sinks.toml",
         &format!(
             "[database]\nurl = \"${{DATABASE_URL}}\"\nconnect_timeout = \"1s\"\n\
-             statement_timeout = \"1s\"\n[worker]\nlease_ttl = \"2s\"\n{SINKS}"
+             statement_timeout = \"1s\"\n[worker]\nlease_ttl = \"2s\"\n\
+             [http]\nlisten = \"127.0.0.1:0\"\n{SINKS}"
         ),
     );
     let mut worker = scene.run("worker");

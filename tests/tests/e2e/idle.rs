@@ -40,7 +40,8 @@ async fn transactions(scene: &Scene) -> i64 {
 async fn eight_sinks_on_an_idle_outbox_use_little_of_a_processor_and_of_the_database() {
     // B21. A guard against a loop that spins, not a benchmark.
     let scene = Scene::new().await;
-    let mut config = "[database]\nurl = \"${DATABASE_URL}\"\n".to_owned();
+    let mut config =
+        "[database]\nurl = \"${DATABASE_URL}\"\n[http]\nlisten = \"127.0.0.1:0\"\n".to_owned();
     for sink in 1..=8 {
         write!(config, "[sinks.s{sink}.file]\npath = \"{sink}.ndjson\"\n").unwrap();
     }

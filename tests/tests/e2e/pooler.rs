@@ -17,7 +17,9 @@ const DROPS: &str = "ignore_startup_parameters = extra_float_digits, options";
 
 async fn refused(scene: &Scene, pooler: &PgBouncer) {
     let url = scene.database().url_via(pooler.addr());
-    let text = format!("[database]\nurl = \"{url}\"\n[sinks.x.file]\npath = \"x.ndjson\"\n");
+    let text = format!(
+        "[database]\nurl = \"{url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n[sinks.x.file]\npath = \"x.ndjson\"\n"
+    );
     scene.write("pooled.toml", &text);
     for command in [&["run"][..], &["check", "--online"]] {
         let args = [command, &["--config", "pooled.toml"]].concat();

@@ -16,7 +16,7 @@ async fn granted() -> (Scene, String) {
     let url = |role: &str| database.url().replace("postgres@", &format!("{role}@"));
     let [app, worker, ops] = ["app", "worker", "ops"].map(role);
     let mut owner = scene.connect().await;
-    let sinks = "[sinks.x.file]\npath = \"x.ndjson\"\n";
+    let sinks = "[http]\nlisten = \"127.0.0.1:0\"\n[sinks.x.file]\npath = \"x.ndjson\"\n";
     for (file, role) in [
         ("app.toml", &app),
         ("worker.toml", &worker),

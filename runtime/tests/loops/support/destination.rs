@@ -23,6 +23,7 @@ struct Script {
     deliveries: Vec<Vec<u64>>,
     apart: Vec<Vec<u64>>,
     opened: Vec<i64>,
+    taken: Vec<u64>,
     slow: Duration,
 }
 
@@ -79,6 +80,11 @@ impl Destination {
         self.0.lock().unwrap().deliveries.clone()
     }
 
+    /// The transactions of what it has acknowledged, in that order.
+    pub(crate) fn taken(&self) -> Vec<u64> {
+        self.0.lock().unwrap().taken.clone()
+    }
+
     /// The tokens under which a sink was opened.
     pub(crate) fn opened(&self) -> Vec<i64> {
         self.0.lock().unwrap().opened.clone()
@@ -114,10 +120,19 @@ impl Sink for Destination {
             (script.answers.pop_front(), script.rule.clone(), script.slow)
         };
         tokio::time::sleep(slow).await;
-        match (answer, rule) {
+        let answer = match (answer, rule) {
             (Some(answer), _) => answer(batch),
             (None, Some(rule)) => rule(batch),
             (None, None) => Ok(Delivery::All),
-        }
+        };
+        let taken = |n: usize| match &answer {
+            Ok(Delivery::All) => true,
+            Ok(Delivery::Each(verdicts)) => verdicts[n] == Verdict::Delivered,
+            Err(_) => false,
+        };
+        let events = batch.iter().enumerate().filter(|(n, _)| taken(*n));
+        let transactions = events.map(|(_, event)| event.position().txid.0);
+        self.0.lock().unwrap().taken.extend(transactions);
+        answer
     }
 }

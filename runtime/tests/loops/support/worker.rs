@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outbox::Filter;
+use outbox_runtime::board::Board;
 use outbox_runtime::settings::{
     BatchOverrides, PoisonSettings, RetentionSettings, RetrySettings, Roles, SinkSettings, Start,
     WorkerSettings,
@@ -17,6 +18,7 @@ use super::{Destination, MemoryStore};
 
 /// A worker with one sink, running in the background.
 pub(crate) struct Worker {
+    pub(crate) board: Arc<Board>,
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<()>,
 }
@@ -80,14 +82,21 @@ impl Worker {
             roles: Roles {
                 sinks: true,
                 retention: false,
+                http: false,
             },
             retention: RetentionSettings::default(),
         };
         let stop = CancellationToken::new();
+        let board = Arc::new(Board::default());
+        for sink in &sinks {
+            board.announce(&sink.name, "scripted");
+        }
         let connector = || Box::new(to.clone()) as Box<dyn Connector>;
         let sinks = sinks.into_iter().map(|sink| (sink, connector())).collect();
-        let running = worker::run(Arc::clone(store), worker, sinks, stop.clone());
+        let told = Arc::clone(&board);
+        let running = worker::run(Arc::clone(store), worker, sinks, told, stop.clone());
         Self {
+            board,
             stop,
             task: tokio::spawn(running),
         }
