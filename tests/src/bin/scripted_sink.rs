@@ -180,5 +180,5 @@ fn append(path: &Path, text: &str) -> Result<(), SinkError> {
 }
 
 fn main() -> ExitCode {
-    cli::main(Registry::empty().register::<Scripted>())
+    cli::main(Registry::builtin().register::<Scripted>())
 }

@@ -35,4 +35,5 @@ mod spread;
 mod stopping;
 mod stops_are_no_attempts;
 mod takeover;
+mod watching;
 mod zombies;
