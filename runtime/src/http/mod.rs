@@ -51,7 +51,7 @@ impl Http {
 
     /// Answers until it is dropped.
     pub(crate) async fn serve(&self, router: &Router) {
-        server::serve(&self.listener, router, server::Limits::default()).await
+        server::serve(&self.listener, router, server::Limits::default()).await;
     }
 }
 

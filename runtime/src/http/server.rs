@@ -101,7 +101,7 @@ mod tests {
         let router = Router::new()
             .route("/", get(|| async { "here" }))
             .route("/large", get(|| async { large }))
-            .route("/slow", get(|| std::future::pending::<&str>()));
+            .route("/slow", get(std::future::pending::<&str>));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         #[expect(clippy::disallowed_methods, reason = "aborted with its handle")]
