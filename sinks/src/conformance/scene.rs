@@ -112,12 +112,14 @@ impl<'d, D: Destination> Scene<'d, D> {
         batch(self.events(count, subjects))
     }
 
-    /// The next batch, with so many more bytes of data in each event.
+    /// The next batch, with so many more bytes of data in each event, which no compression
+    /// makes much smaller.
     pub(super) fn large_batch(&self, count: usize, subjects: usize, bytes: usize) -> Batch {
-        let pad = "x".repeat(bytes);
         let event = |index| {
+            let draft = self.draft(index % subjects);
+            let pad = noise(draft.position().seq.unsigned_abs(), bytes);
             let data = format!(r#"{{"canary":"{}","pad":"{pad}"}}"#, self.run.canary);
-            self.draft(index % subjects).with_data(data).event()
+            draft.with_data(data).event()
         };
         batch((0..count).map(event).collect())
     }
@@ -136,6 +138,20 @@ impl<'d, D: Destination> Scene<'d, D> {
         stored::unchanged(events, &stored)?;
         stored::once_where_promised(self.destination.repetitions(), events, &stored)
     }
+}
+
+/// Text of so many hexadecimal digits that look random (by the generator splitmix64).
+fn noise(seed: u64, digits: usize) -> String {
+    let mut text = String::with_capacity(digits + 16);
+    let mut state = seed;
+    while text.len() < digits {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        text.push_str(&format!("{:016x}", mixed ^ (mixed >> 31)));
+    }
+    text.truncate(digits);
+    text
 }
 
 /// A batch of some events.

@@ -22,3 +22,10 @@ async fn an_honest_sink_passes_where_repetitions_are_dropped() {
     let report = report(Fault::Nothing, true, Repetitions::Dropped).await;
     report.assert();
 }
+
+/// Where copies become one, a replay is no copy either.
+#[tokio::test]
+async fn an_honest_sink_passes_where_repetitions_are_merged() {
+    let report = report(Fault::DropsReplays, true, Repetitions::Merged).await;
+    report.assert();
+}

@@ -7,6 +7,7 @@ mod broken;
 mod connection;
 mod destination;
 mod faults;
+mod frozen;
 mod honest;
 mod ledger;
 mod sink;

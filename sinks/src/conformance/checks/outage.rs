@@ -96,7 +96,7 @@ async fn survives<D: Destination>(scene: &Scene<'_, D>, blow: Blow) -> Finding {
         courier.deliver_all(&before).await?;
         events.extend(before.iter().cloned());
     }
-    let batch = scene.large_batch(60, 7, 1_000);
+    let batch = scene.large_batch(60, 7, 2_000);
     blow.strike_before(&proxy);
     let delivery = courier.deliver(&batch);
     let (answer, ()) = tokio::join!(delivery, blow.strike_amid(scene, &proxy, &batch));

@@ -1,0 +1,101 @@
+//! A sink with frozen ranges: a batch becomes one object with the name of its range.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use outbox_sinks::conformance::{self, Destination, Report, Rule, Stored};
+use outbox_sinks::{
+    Batch, Connector, Delivery, Position, Refusal, Session, Sink, SinkError, Verdict, async_trait,
+};
+
+/// Objects by their range, and how often that was written.
+type Bucket = Arc<Mutex<BTreeMap<(Position, Position, usize), Vec<Stored>>>>;
+
+#[derive(Clone)]
+struct ObjectSink {
+    bucket: Bucket,
+    /// Whether a range that comes again is written again.
+    writes_anew: bool,
+}
+
+#[async_trait]
+impl Connector for ObjectSink {
+    async fn probe(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    async fn open(&self, _session: &Session) -> Result<Box<dyn Sink>, SinkError> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn frozen_ranges(&self) -> bool {
+        true
+    }
+}
+
+#[async_trait]
+impl Sink for ObjectSink {
+    async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        let verdict = |defect: Option<&str>| match defect {
+            Some(defect) => Verdict::Undeliverable(Refusal::new("MALFORMED_PAYLOAD", defect)),
+            None => Verdict::Delivered,
+        };
+        let fit = batch.iter().filter(|event| event.defect().is_none());
+        let object = fit.map(|event| Stored::new(event.id(), event.payload()));
+        let mut bucket = self.bucket.lock().unwrap();
+        let replay = usize::try_from(batch.first().replay()).unwrap();
+        let version = if self.writes_anew {
+            bucket.len()
+        } else {
+            replay
+        };
+        let name = (batch.first().position(), batch.end(), version);
+        bucket.insert(name, object.collect());
+        let verdicts = batch.iter().map(|event| verdict(event.defect()));
+        Ok(Delivery::from_verdicts(verdicts.collect()))
+    }
+}
+
+/// Whether it writes anew.
+struct Objects(bool);
+
+#[async_trait]
+impl Destination for Objects {
+    type Place = Bucket;
+
+    async fn fresh(&self) -> Bucket {
+        Bucket::default()
+    }
+
+    fn connector(&self, place: &Bucket, _via: Option<SocketAddr>) -> Box<dyn Connector> {
+        Box::new(ObjectSink {
+            bucket: Arc::clone(place),
+            writes_anew: self.0,
+        })
+    }
+
+    async fn stored(&self, place: &Bucket) -> Vec<Stored> {
+        let bucket = place.lock().unwrap();
+        bucket.values().flatten().cloned().collect()
+    }
+}
+
+async fn report(writes_anew: bool) -> Report {
+    conformance::check("objects", &Objects(writes_anew)).await
+}
+
+#[tokio::test]
+async fn frozen_ranges_that_keep_their_names_pass() {
+    report(false).await.assert();
+}
+
+#[tokio::test]
+async fn a_frozen_range_that_is_written_anew_is_found() {
+    let report = report(true).await;
+    assert_eq!(
+        report.broken_rules(),
+        BTreeSet::from([Rule::Redelivery]),
+        "{report}"
+    );
+}
