@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use outbox_sinks::schemars::{self, JsonSchema};
 use outbox_sinks::settings::{Period, Secret};
@@ -72,8 +71,8 @@ const fn yes() -> bool {
     true
 }
 
-fn connect_timeout() -> Period {
-    Duration::from_secs(5).into()
+const fn connect_timeout() -> Period {
+    Period::from_secs(5)
 }
 
 impl SinkKind for PostgresTable {

@@ -7,7 +7,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outbox_sinks::settings::Secret;
+use outbox_sinks::schemars::{self, JsonSchema};
+use outbox_sinks::settings::{Period, Secret};
 use outbox_sinks::{Connector, Encoder, Format, Problems, SinkKind, Template};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use serde::Deserialize;
@@ -36,8 +37,8 @@ impl SinkKind for RedisStreams {
     }
 }
 
-/// The table `[sinks.<name>.redis]`. README.md explains every key.
-#[derive(Debug, Deserialize)]
+/// Redis streams: one entry for each event, in order within a stream.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The server: `redis://host:port/database`, or `rediss://…` with TLS. May hold user and password.
@@ -63,8 +64,8 @@ pub struct Settings {
     #[serde(default)]
     pub durability: Durability,
     /// How long to wait for one answer.
-    #[serde(default = "default_response_timeout", with = "humantime_serde")]
-    pub response_timeout: Duration,
+    #[serde(default = "default_response_timeout")]
+    pub response_timeout: Period,
 }
 
 fn default_stream() -> Template {
@@ -75,8 +76,8 @@ fn default_source() -> String {
     Encoder::DEFAULT_SOURCE.to_owned()
 }
 
-fn default_response_timeout() -> Duration {
-    Duration::from_secs(10)
+const fn default_response_timeout() -> Period {
+    Period::from_secs(10)
 }
 
 /// Checked settings.
@@ -130,7 +131,7 @@ impl Config {
             encoder: Encoder::new(settings.format, settings.source),
             max_len: settings.max_len,
             durability: settings.durability,
-            response_timeout: settings.response_timeout,
+            response_timeout: settings.response_timeout.into(),
         })
     }
 

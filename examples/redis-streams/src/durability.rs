@@ -11,12 +11,13 @@
 
 use std::collections::HashMap;
 
+use outbox_sinks::schemars::{self, JsonSchema};
 use serde::Deserialize;
 
 use crate::classify::{Failure, Loss, Trouble};
 
 /// What the server must promise about entries it has acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// They survive a crash of its machine.

@@ -104,6 +104,7 @@ mod tests {
             Verdict::Refused(refusal) => refusal.code(),
             Verdict::Unconfirmed => "unconfirmed",
             Verdict::Undeliverable(_) => "undeliverable",
+            other => panic!("{other:?}"),
         };
         outcome.verdicts.iter().map(code).collect()
     }

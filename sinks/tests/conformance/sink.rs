@@ -110,10 +110,7 @@ impl Connector for LedgerConnector {
     fn batch_limits(&self) -> BatchLimits {
         let limits = BatchLimits::default();
         match self.fault {
-            Fault::TakesNoEvents => BatchLimits {
-                max_events: 0,
-                ..limits
-            },
+            Fault::TakesNoEvents => limits.max_events(0),
             _ => limits,
         }
     }

@@ -84,6 +84,7 @@ fn codes(delivery: Delivery) -> Vec<String> {
         Verdict::Unconfirmed => "unconfirmed".to_owned(),
         Verdict::Undeliverable(refusal) => refusal.code().to_owned(),
         Verdict::Refused(refusal) => format!("refused {}", refusal.code()),
+        other => panic!("{other:?}"),
     };
     verdicts.into_iter().map(code).collect()
 }
