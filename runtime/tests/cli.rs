@@ -155,7 +155,7 @@ fn what_an_order_lacks_or_can_not_mean_is_wrong_usage() {
         ),
         (
             &["run", "--role", "cook"],
-            "[possible values: sinks, retention]",
+            "[possible values: sinks, retention, http]",
         ),
         (&["forget"], "<NAME>"),
     ] {
@@ -163,6 +163,18 @@ fn what_an_order_lacks_or_can_not_mean_is_wrong_usage() {
         let shown = stderr(&output);
         assert_eq!(status(&output), 2, "{command:?}: {shown}");
         assert!(shown.contains(expected), "{command:?}: {shown}");
+    }
+}
+
+#[test]
+fn the_help_of_run_says_what_is_answered_over_http_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = stdout(&sinks(folder.path(), &["run", "--help"]));
+    let expected = [
+        "[http]", "/metrics", "/healthz", "/readyz", "/status", "http:",
+    ];
+    for expected in expected {
+        assert!(shown.contains(expected), "{expected:?} in {shown}");
     }
 }
 

@@ -118,7 +118,9 @@ mod tests {
     async fn get_root(address: SocketAddr) -> String {
         let mut stream = asked(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let reading = stream.read_to_string(&mut answer);
+        let read = timeout(Duration::from_secs(30), reading).await;
+        read.expect("an answer comes in time").unwrap();
         answer
     }
 
