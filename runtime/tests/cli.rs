@@ -78,6 +78,32 @@ fn init_writes_the_reference_and_overwrites_nothing_unless_told_to() {
 }
 
 #[test]
+fn the_schema_is_printed_whether_or_not_there_is_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = sinks(folder.path(), &["config", "schema"]);
+    assert_eq!(status(&output), 0, "{output:?}");
+    let schema: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let draft = "https://json-schema.org/draft/2020-12/schema";
+    assert_eq!(schema["$schema"], draft);
+    assert_eq!(schema["title"], "sinks.toml");
+    assert!(schema.get("$id").is_none());
+    let tables = schema["properties"].as_object().unwrap();
+    let tables: Vec<_> = tables.keys().collect();
+    assert_eq!(
+        tables,
+        [
+            "cursor",
+            "database",
+            "log",
+            "poll",
+            "retention",
+            "sinks",
+            "worker"
+        ]
+    );
+}
+
+#[test]
 fn every_problem_is_a_line_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[database]\nurl = \"${DATABASE_URL}\"\nshcema = \"x\"\n[sinks.a]\nbatch_sise = 5\n";

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use jsonschema::Validator;
-use outbox_sinks::Template;
 use outbox_sinks::settings::{Period, Size};
+use outbox_sinks::{Template, schemars};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 
@@ -108,6 +108,39 @@ fn a_kind_that_is_not_built_in_is_an_unknown_key() {
         ["/sinks/a", "/sinks/a"],
         "no destination, and an unknown key"
     );
+}
+
+/// Settings that hold themselves: they can't be written out where they are used.
+#[derive(Clone, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only read")]
+struct Route {
+    to: Option<Template>,
+    #[serde(default, rename = "else")]
+    otherwise: Vec<Self>,
+}
+
+#[test]
+fn a_kind_of_ones_own_is_described_even_if_its_settings_hold_themselves() {
+    let registry = Registry::empty().function("route", |_: Route, _| async {
+        Ok(outbox_sinks::Delivery::All)
+    });
+    let validator = validator(&registry);
+    let base = "[database]\nurl = \"${X}\"\n[sinks.a.route]\nto = \"{type}\"\n";
+    let deep = format!("{base}[[sinks.a.route.else]]\n[[sinks.a.route.else.else]]\n");
+    for (last, at) in [
+        ("to = \"{id}${Y}\"", None),
+        ("to = \"{di}\"", Some("/sinks/a/route/else/0/else/0/to")),
+        ("ot = \"\"", Some("/sinks/a/route/else/0/else/0")),
+    ] {
+        let text = format!("{deep}{last}\n");
+        let found = errors(&validator, &json(&text));
+        let found: Vec<_> = found.iter().map(|(at, _)| at.as_str()).collect();
+        assert_eq!(found, Vec::from_iter(at), "{text}");
+        let environment = Environment::fixed([("X", "postgres://h/d"), ("Y", "")]);
+        let read = Config::parse("f", &text, &registry, &environment);
+        assert_eq!(read.is_ok(), at.is_none(), "{read:?}");
+    }
 }
 
 /// Calls `visit` with every value of a file and whether it is a text.
