@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use outbox::Event;
 
-use super::Draft;
+use super::{Draft, Proxy};
 use crate::Connector;
 
 /// A destination under test: where the kit can make a place, send to it through a sink,
@@ -38,6 +38,13 @@ pub trait Destination: Send + Sync {
     /// Where the server listens, for the network that fails. `None` if there is no network
     /// between the sink and its destination.
     fn server(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// A proxy that stands in front of the server already: for one that tells its clients
+    /// where it is to be reached, and was told the proxy's address when it was started. The
+    /// kit then starts none of its own in front of [`server`](Self::server).
+    fn proxy(&self) -> Option<&Proxy> {
         None
     }
 

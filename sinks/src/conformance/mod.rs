@@ -53,7 +53,8 @@
 //! This destination has no server, so the checks of outages are *not applicable*, and the
 //! report says so. With [`Destination::server`] the kit puts a [`Proxy`] in between, whose
 //! address it gives to [`Destination::connector`]: it hangs, cuts, resets and truncates.
-//! The other methods make more checks possible: an event that can never be sent, one that
+//! A server that tells its clients where it is to be reached brings its own
+//! [proxy](Destination::proxy). The other methods make more checks possible: an event that can never be sent, one that
 //! the destination refuses, a server that can be killed, credentials that are wrong.
 //!
 //! # The rules
@@ -101,7 +102,7 @@
 //! # Reading order
 //!
 //! `rule`, `report`; `destination` and `draft` (what an author writes), `proxy`; then
-//! `suite` (runs checks), `scene` (what a check has), `courier` (calls a sink), `settle`
+//! `suite` (runs checks), `scene` and `network` (what a check has), `courier` (calls a sink), `settle`
 //! (works a batch off that holds bad events), `stored` (judges what arrived), `journal`
 //! (looks for secrets); then `checks/`, one file a rule.
 
@@ -111,6 +112,7 @@ mod destination;
 mod draft;
 mod finding;
 mod journal;
+mod network;
 mod proxy;
 mod report;
 mod rule;
