@@ -90,8 +90,8 @@ pub trait Destination: Send + Sync {
         Repetitions::Kept
     }
 
-    /// How long one delivery may take. The suite waits so long more than ten times, so a
-    /// few seconds are best; they must be enough for a thousand small events.
+    /// How long one delivery may take. The suite waits so long several times, so a few
+    /// seconds are best; they must be enough for a thousand small events.
     fn delivery_timeout(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -123,6 +123,10 @@ impl Stored {
 }
 
 /// What a destination does with an event that it has already.
+///
+/// A table with the event's id for a key, written with `insert … on conflict do nothing`,
+/// is [`Dropped`](Self::Dropped) if a replay gets a key of its own, and otherwise
+/// [`Merged`](Self::Merged); a topic is [`Kept`](Self::Kept).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repetitions {
     /// It keeps both copies; consumers drop one by its id.
