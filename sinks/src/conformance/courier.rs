@@ -18,6 +18,9 @@ use crate::{Batch, Connector, Delivery, ErrorKind, Refusal, Session, Sink, SinkE
 /// How much later than its deadline a call may return on a busy machine.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// What `sinks check` grants to a probe, which knows no session and its deadline.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// What the runtime grants to the closing of a sink.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -62,8 +65,8 @@ impl Courier {
 
     /// Probes.
     pub(super) async fn probe(&mut self) -> Finding<Result<(), SinkError>> {
-        let deadline = self.session.delivery_timeout;
-        let answer = bounded("probe", deadline, Rule::Deadline, self.connector.probe()).await?;
+        let probing = self.connector.probe();
+        let answer = bounded("probe", PROBE_TIMEOUT, Rule::Deadline, probing).await?;
         Ok(answer.inspect_err(|error| self.journal.error("probe", error)))
     }
 

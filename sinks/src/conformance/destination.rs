@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use outbox::Event;
 
-use super::Draft;
+use super::{Draft, Proxy};
 use crate::Connector;
 
 /// A destination under test: where the kit can make a place, send to it through a sink,
@@ -38,6 +38,13 @@ pub trait Destination: Send + Sync {
     /// Where the server listens, for the network that fails. `None` if there is no network
     /// between the sink and its destination.
     fn server(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// A proxy that stands in front of the server already: for one that tells its clients
+    /// where it is to be reached, and was told the proxy's address when it was started. The
+    /// kit then starts none of its own in front of [`server`](Self::server).
+    fn proxy(&self) -> Option<&Proxy> {
         None
     }
 
@@ -83,8 +90,8 @@ pub trait Destination: Send + Sync {
         Repetitions::Kept
     }
 
-    /// How long one delivery may take. The suite waits so long more than ten times, so a
-    /// few seconds are best; they must be enough for a thousand small events.
+    /// How long one delivery may take. The suite waits so long several times, so a few
+    /// seconds are best; they must be enough for a thousand small events.
     fn delivery_timeout(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -116,6 +123,10 @@ impl Stored {
 }
 
 /// What a destination does with an event that it has already.
+///
+/// A table with the event's id for a key, written with `insert … on conflict do nothing`,
+/// is [`Dropped`](Self::Dropped) if a replay gets a key of its own, and otherwise
+/// [`Merged`](Self::Merged); a topic is [`Kept`](Self::Kept).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repetitions {
     /// It keeps both copies; consumers drop one by its id.

@@ -53,7 +53,8 @@
 //! This destination has no server, so the checks of outages are *not applicable*, and the
 //! report says so. With [`Destination::server`] the kit puts a [`Proxy`] in between, whose
 //! address it gives to [`Destination::connector`]: it hangs, cuts, resets and truncates.
-//! The other methods make more checks possible: an event that can never be sent, one that
+//! A server that tells its clients where it is to be reached brings its own
+//! [proxy](Destination::proxy). The other methods make more checks possible: an event that can never be sent, one that
 //! the destination refuses, a server that can be killed, credentials that are wrong.
 //!
 //! # The rules
@@ -70,7 +71,7 @@
 //! | `blame` | No event is refused or undeliverable that the destination would take. |
 //! | `input` | Whatever an event holds, it is neither an outage nor a wrong setting nor a panic. |
 //! | `outage` | In an outage the delivery is unavailable or its events unconfirmed; afterwards it goes on. |
-//! | `deadline` | Every call returns within the session's deadline. |
+//! | `deadline` | Every call returns within its deadline, a delivery within the session's. |
 //! | `background` | Once a call has returned, nothing is sent behind its back. |
 //! | `retries` | The runtime retries: one call stores no event twice. |
 //! | `takeover` | A sink may be dropped at any time; the next one goes on, even beside an older one. |
@@ -87,7 +88,8 @@
 //!
 //! # How a check calls a sink
 //!
-//! As the runtime does. A call that has not returned a second after its deadline is dropped
+//! As the runtime does. `open` and `deliver` have [`Destination::delivery_timeout`], `probe`
+//! 15 seconds and `close` three. A call that has not returned a second after that is dropped
 //! and has failed; a panic is caught. After an error the same sink is used again, and
 //! another one is opened after a missed deadline. A delivery that is
 //! [`Unavailable`](crate::ErrorKind::Unavailable) or
@@ -101,7 +103,7 @@
 //! # Reading order
 //!
 //! `rule`, `report`; `destination` and `draft` (what an author writes), `proxy`; then
-//! `suite` (runs checks), `scene` (what a check has), `courier` (calls a sink), `settle`
+//! `suite` (runs checks), `scene` and `network` (what a check has), `courier` (calls a sink), `settle`
 //! (works a batch off that holds bad events), `stored` (judges what arrived), `journal`
 //! (looks for secrets); then `checks/`, one file a rule.
 
@@ -111,6 +113,7 @@ mod destination;
 mod draft;
 mod finding;
 mod journal;
+mod network;
 mod proxy;
 mod report;
 mod rule;
@@ -128,8 +131,9 @@ pub use rule::Rule;
 /// Runs every check that is possible against a destination, one after another. `name` is
 /// what the report calls it.
 ///
-/// It must be called within a tokio runtime, and takes between a few seconds and a minute:
-/// more than ten times a call hangs until its deadline, where there is a server.
+/// It must be called within a tokio runtime. It takes less than a second without a server, and
+/// otherwise some seconds and a few times [`Destination::delivery_timeout`]: calls hang until
+/// their deadline. A slow [`Destination::stored`] counts about a hundred times.
 ///
 /// The example is on [the module's page](self).
 pub async fn check<D: Destination>(name: &str, destination: &D) -> Report {

@@ -127,7 +127,9 @@ impl Rule {
             Self::Outage => {
                 "In an outage the delivery is unavailable or its events unconfirmed; afterwards it goes on."
             }
-            Self::Deadline => "Every call returns within the session's deadline.",
+            Self::Deadline => {
+                "Every call returns within its deadline, a delivery within the session's."
+            }
             Self::Background => "Once a call has returned, nothing is sent behind its back.",
             Self::Retries => "The runtime retries: one call stores no event twice.",
             Self::Takeover => {

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use outbox::{Event, Position};
 
 use super::courier::Courier;
-use super::finding::{Finding, Stop};
+use super::finding::Finding;
 use super::journal::Journal;
+use super::network::Network;
 use super::stored;
 use super::{Destination, Draft, Proxy, Stored};
 use crate::{Batch, Connector, Session};
@@ -83,13 +84,8 @@ impl<'d, D: Destination> Scene<'d, D> {
     }
 
     /// A network that fails, in front of the server.
-    pub(super) async fn network(&self) -> Finding<Proxy> {
-        match self.destination.server() {
-            Some(server) => Ok(Proxy::start(server).await),
-            None => Err(Stop::not_applicable(
-                "there is no network in between (`Destination::server`)",
-            )),
-        }
+    pub(super) async fn network(&self) -> Finding<Network<'d>> {
+        Network::of(self.destination).await
     }
 
     /// The next event, still to be made, about the subject with this number.

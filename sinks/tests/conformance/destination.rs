@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outbox_sinks::conformance::{Destination, Draft, Repetitions, Stored};
+use outbox_sinks::conformance::{Destination, Draft, Proxy, Repetitions, Stored};
 use outbox_sinks::{Connector, Event, async_trait};
 
 use super::faults::Fault;
@@ -16,6 +16,7 @@ const WRONG: &str = "wrong-horse-battery";
 pub(crate) struct LedgerDestination {
     pub(crate) ledger: Ledger,
     pub(crate) fault: Fault,
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) repetitions: Repetitions,
     pub(crate) shared: Arc<Mutex<Shared>>,
 }
@@ -51,6 +52,10 @@ impl Destination for LedgerDestination {
 
     fn server(&self) -> Option<SocketAddr> {
         Some(self.ledger.addr)
+    }
+
+    fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     async fn crash(&self) -> bool {

@@ -1,8 +1,12 @@
 //! Sinks that keep every rule.
 
-use outbox_sinks::conformance::{Check, Outcome, Repetitions, Summary};
+use std::sync::Arc;
 
+use outbox_sinks::conformance::{self, Check, Outcome, Proxy, Repetitions, Summary};
+
+use super::destination::LedgerDestination;
 use super::faults::Fault;
+use super::ledger::Ledger;
 use super::report;
 
 #[tokio::test]
@@ -28,4 +32,20 @@ async fn an_honest_sink_passes_where_repetitions_are_dropped() {
 async fn an_honest_sink_passes_where_repetitions_are_merged() {
     let report = report(Fault::DropsReplays, true, Repetitions::Merged).await;
     report.assert();
+}
+
+#[tokio::test]
+async fn an_honest_sink_passes_behind_a_proxy_of_the_authors_own() {
+    let ledger = Ledger::start(false).await;
+    let proxy = Proxy::start(ledger.addr).await;
+    let destination = LedgerDestination {
+        ledger,
+        fault: Fault::Nothing,
+        proxy: Some(proxy),
+        repetitions: Repetitions::Kept,
+        shared: Arc::default(),
+    };
+    conformance::check("ledger", &destination).await.assert();
+    let proxy = destination.proxy.expect("the proxy is still there");
+    assert!(proxy.accepted() > 20, "{}", proxy.accepted());
 }

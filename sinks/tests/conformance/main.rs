@@ -27,6 +27,7 @@ async fn report(fault: Fault, drops: bool, repetitions: Repetitions) -> Report {
     let destination = LedgerDestination {
         ledger: Ledger::start(drops).await,
         fault,
+        proxy: None,
         repetitions,
         shared: Arc::default(),
     };

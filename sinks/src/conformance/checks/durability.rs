@@ -27,7 +27,7 @@ pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
 
 async fn is_there<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     let mut courier = scene.courier();
-    for _ in 0..10 {
+    for _ in 0..4 {
         let batch = scene.batch(5, 3);
         if let Ok(verdicts) = courier.deliver(&batch).await? {
             stored::as_reported(&batch, &verdicts, &scene.stored().await)?;

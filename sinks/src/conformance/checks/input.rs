@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use futures_util::FutureExt;
 use outbox::{Event, Position};
 
+use crate::conformance::courier::Courier;
 use crate::conformance::finding::{Finding, Stop};
 use crate::conformance::scene::{Scene, batch};
 use crate::conformance::settle::settle;
@@ -39,14 +40,18 @@ pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
 }
 
 async fn malformed<D: Destination>(scene: &Scene<'_, D>) -> Finding {
+    let mut among = Among::new(scene);
     for payload in MALFORMED {
         let event = scene.draft(0).with_payload(payload);
-        among_good_ones(scene, event, &format!("the payload `{payload}`")).await?;
+        among
+            .deliver(event, &format!("the payload `{payload}`"))
+            .await?;
     }
     let not_text = vec![0xff, 0xfe].into();
     let position = scene.draft(0).position();
-    let event = Event::from_bytes(position, "node.checked".into(), &not_text);
-    among_good_ones(scene, event, "bytes that are no text").await
+    let event = Event::from_bytes(position, Draft::EVENT_TYPE.into(), &not_text);
+    among.deliver(event, "bytes that are no text").await?;
+    among.end().await
 }
 
 type Change = fn(Draft) -> Draft;
@@ -72,24 +77,53 @@ const ODD: &[(&str, Change)] = &[
 ];
 
 async fn odd<D: Destination>(scene: &Scene<'_, D>) -> Finding {
+    let mut among = Among::new(scene);
     for (what, change) in ODD {
         let event = change(scene.draft(0)).event();
-        among_good_ones(scene, event, what).await?;
+        among.deliver(event, what).await?;
     }
-    Ok(())
+    among.end().await
 }
 
-/// Delivers the event before two others.
-async fn among_good_ones<D: Destination>(scene: &Scene<'_, D>, odd: Event, what: &str) -> Finding {
-    let mut courier = scene.courier();
-    let suspects: BTreeSet<Position> = [odd.position()].into();
-    let batch = batch(vec![odd, scene.draft(1).event(), scene.draft(2).event()]);
-    let settled = settle(scene, &mut courier, &batch, &suspects, Rule::Input);
-    let settled = settled.await.map_err(|stop| with(what, stop))?;
-    let delivered = settled.delivered.into_iter();
-    let delivered: Vec<_> = delivered.filter(|event| event.defect().is_none()).collect();
-    let verified = scene.verify(courier.connector(), &delivered).await;
-    verified.map_err(|stop| with(what, stop))
+/// Odd events among good ones.
+struct Among<'s, 'd, D: Destination> {
+    scene: &'s Scene<'d, D>,
+    courier: Courier,
+    delivered: Vec<Event>,
+}
+
+impl<'s, 'd, D: Destination> Among<'s, 'd, D> {
+    fn new(scene: &'s Scene<'d, D>) -> Self {
+        Self {
+            scene,
+            courier: scene.courier(),
+            delivered: Vec::new(),
+        }
+    }
+
+    /// Delivers an odd event before two good ones.
+    async fn deliver(&mut self, odd: Event, what: &str) -> Finding {
+        let suspects: BTreeSet<Position> = [odd.position()].into();
+        let good = [1, 2].map(|subject| self.scene.draft(subject).event());
+        let batch = batch([odd].into_iter().chain(good).collect());
+        let settled = settle(
+            self.scene,
+            &mut self.courier,
+            &batch,
+            &suspects,
+            Rule::Input,
+        );
+        let settled = settled.await.map_err(|stop| with(what, stop))?;
+        self.delivered.extend(settled.delivered);
+        Ok(())
+    }
+
+    /// All that was reported as delivered is there, the odd ones too.
+    async fn end(self) -> Finding {
+        let delivered = self.delivered.into_iter();
+        let events: Vec<_> = delivered.filter(|event| event.defect().is_none()).collect();
+        self.scene.verify(self.courier.connector(), &events).await
+    }
 }
 
 /// The same, with what the event was.
