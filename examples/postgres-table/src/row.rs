@@ -1,6 +1,6 @@
 //! Events as rows.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use outbox_sinks::{Encoder, Event, Position, Refusal, Template};
 
@@ -20,6 +20,20 @@ pub(crate) struct Rows {
     pub(crate) bodies: Vec<String>,
 }
 
+impl Rows {
+    fn push(&mut self, key: String, event: &Event, body: String) {
+        let Position { txid, seq } = event.position();
+        self.keys.push(key);
+        self.ids.push(event.id().to_owned());
+        self.types.push(event.event_type().to_owned());
+        self.tenants.push(event.tenant_id().to_owned());
+        self.subjects.push(event.subject().to_owned());
+        self.txids.push(i64::try_from(txid.0).unwrap_or(i64::MAX));
+        self.seqs.push(seq);
+        self.bodies.push(body);
+    }
+}
+
 /// What of a batch becomes rows.
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -36,7 +50,7 @@ pub(crate) struct Written {
 /// Turns events into rows, up to the first that can never be one: a position covers nothing
 /// that is not stored, so what follows that event has to wait until it is settled.
 pub(crate) fn rows(events: &[Event], key: &Template, encoder: &Encoder) -> Written {
-    let (mut latest, mut refusal) = (BTreeMap::new(), None);
+    let (mut latest, mut refusal) = (HashMap::new(), None);
     let mut written = 0;
     for event in events {
         match row(event, key, encoder) {
@@ -49,17 +63,12 @@ pub(crate) fn rows(events: &[Event], key: &Template, encoder: &Encoder) -> Writt
         written += 1;
     }
     let end = events.get(..written).and_then(<[Event]>::last);
+    // In their order, for those who look at the order of insertion.
+    let mut latest: Vec<_> = latest.into_iter().collect();
+    latest.sort_by_key(|(_, (event, _))| event.position());
     let mut rows = Rows::default();
     for (key, (event, body)) in latest {
-        let Position { txid, seq } = event.position();
-        rows.keys.push(key);
-        rows.ids.push(event.id().to_owned());
-        rows.types.push(event.event_type().to_owned());
-        rows.tenants.push(event.tenant_id().to_owned());
-        rows.subjects.push(event.subject().to_owned());
-        rows.txids.push(i64::try_from(txid.0).unwrap_or(i64::MAX));
-        rows.seqs.push(seq);
-        rows.bodies.push(body);
+        rows.push(key, event, body);
     }
     Written {
         rows,
