@@ -17,7 +17,7 @@ pub(crate) struct Rule {
 pub(crate) const RULES: [Rule; 5] = [
     Rule {
         prefixes: &[
-            "08", "53", "57", "58", "XX", "40001", "40P01", "55P03", "25006",
+            "08", "53", "57", "58", "XX", "40001", "40P01", "55P03", "25006", "25P03",
         ],
         kind: ErrorKind::Unavailable,
         advice: "",

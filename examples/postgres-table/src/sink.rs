@@ -174,6 +174,8 @@ impl TableSink {
             .map_err(while_doing)?;
         let up_to = self.session.stored_up_to(parsed(stored)?.as_ref())?;
         let Some(fresh) = batch.after(up_to) else {
+            // Dropped, it would keep the lock until the connection is used again.
+            transaction.rollback().await.map_err(while_doing)?;
             return Ok(Delivery::All);
         };
         let written = rows(&fresh, &self.to.key, &self.to.encoder);

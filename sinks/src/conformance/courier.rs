@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use outbox::Event;
+use outbox::{Event, Flow};
 use tokio::time::{sleep, timeout};
 
 use super::Rule;
 use super::finding::{Finding, Stop};
 use super::journal::Journal;
-use crate::{Batch, Connector, Delivery, ErrorKind, Refusal, Session, Sink, SinkError, Verdict};
+use crate::{
+    Batch, Connector, Delivery, ErrorKind, Progress, Refusal, Session, Sink, SinkError, Verdict,
+};
 
 /// How much later than its deadline a call may return on a busy machine.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -190,6 +192,30 @@ impl Courier {
     /// Goes on with another lease.
     pub(super) fn take_over(&mut self, token: i64) {
         self.session.token = token;
+    }
+
+    /// Goes on in another run of positions.
+    pub(super) fn flow(&mut self, flow: Flow) {
+        self.session = self.session.clone().in_flow(flow);
+    }
+
+    /// Asks how far the destination has come; opens a sink first if none is open.
+    pub(super) async fn progress(&mut self) -> Finding<Option<Progress>> {
+        if self.sink.is_none()
+            && let Err(error) = self.open().await?
+        {
+            return Err(Stop::own(format!(
+                "a sink can't be opened: {}",
+                describe(&error)
+            )));
+        }
+        let sink = self.sink.as_mut().expect("a sink was opened just now");
+        let deadline = self.session.delivery_timeout;
+        let answer = bounded("progress", deadline, Rule::Deadline, sink.progress()).await?;
+        answer.map_err(|error| {
+            self.journal.error("progress", &error);
+            Stop::own(format!("the progress came to {}", describe(&error)))
+        })
     }
 
     /// Delivers for a sink of this name in the configuration.

@@ -78,6 +78,7 @@
 //! | `close` | Closing ends soon, loses nothing and sends nothing. |
 //! | `configuration` | What needs a person is misconfigured, and says what to do. |
 //! | `replays` | A batch apart from the flow arrives, and a replay even where repetitions are dropped. |
+//! | `progress` | A destination that stores its position covers what is stored, and nothing else. |
 //! | `isolation` | Two sinks with places of their own do not disturb each other. |
 //! | `secrets` | No error and no refusal holds a secret or a part of a payload. |
 //!

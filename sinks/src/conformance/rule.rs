@@ -48,6 +48,8 @@ pub enum Rule {
     Secrets,
     /// Dead letters that are sent again, and events ahead of their turn.
     Replays,
+    /// The position that a destination stores with the data.
+    Progress,
     /// How large a batch may be.
     Limits,
     /// Two sinks side by side.
@@ -74,6 +76,7 @@ impl Rule {
         Self::Close,
         Self::Configuration,
         Self::Replays,
+        Self::Progress,
         Self::Isolation,
         Self::Secrets,
     ];
@@ -99,6 +102,7 @@ impl Rule {
             Self::Configuration => "configuration",
             Self::Secrets => "secrets",
             Self::Replays => "replays",
+            Self::Progress => "progress",
             Self::Limits => "limits",
             Self::Isolation => "isolation",
         }
@@ -141,6 +145,9 @@ impl Rule {
             Self::Replays => {
                 "A batch apart from the flow arrives, and a replay even where repetitions are dropped."
             }
+            Self::Progress => {
+                "A destination that stores its position covers what is stored, and nothing else."
+            }
             Self::Limits => "A batch may hold something, and does not wait for ever.",
             Self::Isolation => "Two sinks with places of their own do not disturb each other.",
         }
@@ -162,7 +169,7 @@ mod tests {
     fn every_rule_has_a_name_of_its_own() {
         let names: BTreeSet<_> = Rule::ALL.iter().map(|rule| rule.name()).collect();
         let rules: BTreeSet<_> = Rule::ALL.iter().collect();
-        assert_eq!((names.len(), rules.len()), (19, 19));
+        assert_eq!((names.len(), rules.len()), (20, 20));
     }
 
     #[test]

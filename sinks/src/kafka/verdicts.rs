@@ -3,6 +3,9 @@
 //! An event that was acknowledged although its predecessor of the same key was not
 //! is sent again, after the predecessor: a key's last message is then its
 //! newest event (OB-4).
+//!
+//! A broker refuses a whole request, whoever in it is to blame. Only an event that was
+//! refused alone is said to be refused.
 
 use std::collections::HashSet;
 
@@ -69,7 +72,8 @@ impl Outcome {
                 *verdict = trouble.verdict();
             }
         }
-        let error = self.error(batch, &mut route);
+        let doubtful = blame_nobody_in_doubt(&mut verdicts);
+        let error = self.error(batch, &mut route, doubtful);
         let undecided = verdicts
             .iter()
             .all(|verdict| *verdict == Verdict::Unconfirmed);
@@ -82,8 +86,13 @@ impl Outcome {
 
     /// The error for the case that nothing is decided about any event: the first of
     /// the gravest, with the client's own words. An outage is what remains if there
-    /// is nothing else.
-    fn error(&self, batch: &Batch, route: &mut impl FnMut(&Event) -> Option<Route>) -> SinkError {
+    /// is nothing else, unless a request of several events was refused.
+    fn error(
+        &self,
+        batch: &Batch,
+        route: &mut impl FnMut(&Event) -> Option<Route>,
+        doubtful: Option<Refusal>,
+    ) -> SinkError {
         let answers = self
             .troubles
             .iter()
@@ -107,8 +116,31 @@ impl Outcome {
             .condition
             .as_ref()
             .map_or("", |condition| &condition.reason);
-        sink_error(&doing, &error, reason)
+        let error = sink_error(&doing, &error, reason);
+        match doubtful {
+            Some(refusal) if error.kind() == ErrorKind::Unavailable => SinkError::failed(format!(
+                "{doing}: a request of several messages was refused: {refusal}"
+            )),
+            _ => error,
+        }
     }
+}
+
+/// If several events were refused they may have shared a request, and one of them may be
+/// to blame for all: what is known of none of them is left open. Returns what was said.
+fn blame_nobody_in_doubt(verdicts: &mut [Verdict]) -> Option<Refusal> {
+    let refused = |verdict: &&mut Verdict| matches!(verdict, Verdict::Refused(_));
+    let mut several: Vec<_> = verdicts.iter_mut().filter(refused).collect();
+    if several.len() < 2 {
+        return None;
+    }
+    let mut told = None;
+    for verdict in &mut several {
+        if let Verdict::Refused(refusal) = std::mem::replace(*verdict, Verdict::Unconfirmed) {
+            told.get_or_insert(refusal);
+        }
+    }
+    told
 }
 
 /// Which error to show when there are several: the least is shown.
@@ -272,6 +304,25 @@ mod tests {
         ];
         let verdicts = concluded(&["a", "a", "b", "a", "", "", ""], troubles, None).unwrap();
         assert_eq!(verdicts, ['d', 'r', 'd', '?', 'd', '?', 'd']);
+    }
+
+    #[test]
+    fn several_that_were_refused_may_have_been_so_for_one_of_them() {
+        let refused = |index| (index, answered(RDKafkaErrorCode::InvalidRecord));
+        let some = vec![refused(1), refused(2)];
+        let verdicts = concluded(&["a", "b", "c", "c"], some, None).unwrap();
+        assert_eq!(verdicts, ['d', '?', '?', '?'], "nobody is blamed");
+        let all = vec![refused(0), refused(1), (2, Trouble::Unsent)];
+        let error = concluded(&["a", "b", "c"], all, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed, "it has to be halved");
+        assert!(error.chain().contains("INVALID_RECORD"), "{error:?}");
+        let denied = vec![
+            refused(0),
+            refused(1),
+            (2, answered(RDKafkaErrorCode::UnknownTopic)),
+        ];
+        let error = concluded(&["a", "b", "c"], denied, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod faults;
 mod frozen;
 mod honest;
 mod ledger;
+mod positions;
 mod sink;
 mod wrong;
 

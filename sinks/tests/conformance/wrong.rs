@@ -87,7 +87,9 @@ fn every_rule_is_broken_by_one_of_these_sinks() {
     ];
     let broken = all.into_iter().flatten().flat_map(|(_, rules)| *rules);
     let broken: BTreeSet<Rule> = broken.copied().collect();
-    assert_eq!(broken, Rule::ALL.iter().copied().collect());
+    // Those that store a position are in `positions`.
+    let all = Rule::ALL.iter().copied();
+    assert_eq!(broken, all.filter(|rule| *rule != Rule::Progress).collect());
 }
 
 #[tokio::test]

@@ -113,6 +113,15 @@ impl Destination for Tables {
         Some(draft.with_type("node.refused").event())
     }
 
+    /// Whoever comes without a password is let in here, but nobody who does not exist.
+    fn denied(&self, place: &String) -> Option<Box<dyn Connector>> {
+        let url = self
+            .database
+            .url_via(self.addr)
+            .replace("postgres@", "nobody@");
+        Some(self.connector(place, &url, WRONG_PASSWORD))
+    }
+
     fn absent(&self) -> Option<Box<dyn Connector>> {
         let url = format!("postgres://postgres@{}/no_such_database", self.addr);
         Some(self.connector("events", &url, PASSWORD))

@@ -17,6 +17,7 @@ mod order;
 mod outage;
 mod payload;
 mod probe;
+mod progress;
 mod redelivery;
 mod replays;
 mod retries;
@@ -46,6 +47,7 @@ pub(super) async fn all<D: Destination>(suite: &mut Suite<'_, D>) {
     close::checks(suite).await;
     configuration::checks(suite).await;
     replays::checks(suite).await;
+    progress::checks(suite).await;
     isolation::checks(suite).await;
     // Last: it looks at every error of the others.
     secrets::checks(suite).await;

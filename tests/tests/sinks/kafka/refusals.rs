@@ -45,7 +45,9 @@ async fn a_request_that_the_broker_refuses_blames_nobody_for_good_and_nothing_ov
             .iter()
             .all(|verdict| !matches!(verdict, Verdict::Undeliverable(_)))
     );
-    assert!(matches!(&verdicts[4], Verdict::Refused(refusal) if refusal.code() == "TOO_LARGE"));
+    let refused = |verdict: &&Verdict| matches!(verdict, Verdict::Refused(_));
+    // Who shares a request with it is not told from it.
+    assert!(verdicts.iter().filter(refused).count() <= usize::from(refused(&&verdicts[4])));
     assert!(
         verdicts[first..]
             .iter()
@@ -81,7 +83,10 @@ async fn refused_alone_and_the_rest_goes_on(
     let Delivery::Each(verdicts) = alone else {
         panic!("it is still too large for the broker")
     };
-    assert!(matches!(verdicts.as_slice(), [Verdict::Refused(_)]));
+    let [Verdict::Refused(refusal)] = verdicts.as_slice() else {
+        panic!("{verdicts:?}")
+    };
+    assert_eq!(refusal.code(), "TOO_LARGE");
     let delivery = sink.deliver(&batch(rest)).await;
     assert_eq!(delivery.expect("the rest arrives"), Delivery::All);
 }
