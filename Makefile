@@ -5,9 +5,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # How many seeds the simulation runs, or which one.
 SIM_SEEDS ?= 3000
 SIM_SEED ?=
+# The sink that the conformance kit checks; all of them if empty.
+SINK ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers sim mutations build lint fmt clean
+.PHONY: help demo test test-servers conformance sim mutations build lint fmt clean
 
 help: ## Lists what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,11 @@ test: ## Runs all tests against real servers, which it installs if need be
 
 test-servers: ## Installs the servers that the tests start, and lists them
 	@scripts/setup-test-servers
+
+conformance: ## Holds every sink and the examples against the contract, on real servers: SINK=kafka runs that one
+	@scripts/setup-build
+	@scripts/setup-test-servers
+	@cargo test --quiet --locked -p outbox-tests --all-features --test conformance -- $(SINK)
 
 sim: ## Simulates the loop: SIM_SEEDS=10000 runs so many seeds, SIM_SEED=7 that one
 	@scripts/setup-build

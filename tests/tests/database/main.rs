@@ -7,6 +7,7 @@ mod connections;
 mod cursors;
 mod dead_letters;
 mod fixture;
+mod flows;
 mod grants;
 mod holding;
 mod leases;

@@ -15,6 +15,7 @@ mod destination_outage;
 mod dev;
 mod digits;
 mod documents;
+mod exactly_once;
 mod examples;
 mod filters;
 mod fixture;
