@@ -69,9 +69,10 @@ impl Encoder {
     /// The CloudEvents `source` unless another is configured.
     pub const DEFAULT_SOURCE: &'static str = "/outbox";
 
-    /// [`Self::DEFAULT_SOURCE`] as serde wants it.
-    #[cfg(any(feature = "file", feature = "kafka", feature = "nats", feature = "s3"))]
-    pub(crate) fn default_source() -> String {
+    /// [`Self::DEFAULT_SOURCE`] as serde wants it:
+    /// `#[serde(default = "Encoder::default_source")]`.
+    #[must_use]
+    pub fn default_source() -> String {
         Self::DEFAULT_SOURCE.to_owned()
     }
 

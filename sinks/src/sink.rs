@@ -18,8 +18,8 @@ use crate::{Batch, Delivery, Progress, SinkError};
 /// still delivering. It is called anew for each lease, and may be called again under the
 /// same one: after an error, a panic, a missed deadline or a pause.
 ///
-/// *You must*: return from both within the deadline the session gives, and keep
-/// secrets out of every error.
+/// *You must*: return from `open` within the session's `delivery_timeout` and from `probe`
+/// within 15 seconds (both are dropped after that), and keep secrets out of every error.
 ///
 /// ```
 /// use std::path::PathBuf;

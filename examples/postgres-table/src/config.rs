@@ -44,7 +44,7 @@ pub struct Settings {
     #[serde(default)]
     format: Format,
     /// The source attribute of the CloudEvents formats.
-    #[serde(default = "source")]
+    #[serde(default = "Encoder::default_source")]
     source: String,
     /// How long to wait for a connection.
     #[serde(default = "connect_timeout")]
@@ -61,10 +61,6 @@ fn progress_table() -> String {
 
 fn key() -> Template {
     "{id}".parse().expect("a template with a known field")
-}
-
-fn source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
 }
 
 const fn yes() -> bool {
@@ -174,7 +170,7 @@ mod tests {
             create_tables: true,
             key: key(),
             format: Format::CloudEventsBinary,
-            source: source(),
+            source: Encoder::default_source(),
             connect_timeout: connect_timeout(),
         };
         let problems = PostgresTable::connector("x", settings).unwrap_err();

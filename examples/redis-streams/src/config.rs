@@ -56,7 +56,7 @@ pub struct Settings {
     #[serde(default)]
     pub format: Format,
     /// The CloudEvents source.
-    #[serde(default = "default_source")]
+    #[serde(default = "Encoder::default_source")]
     pub source: String,
     /// Keep about this many entries in each stream, and drop older ones, read or not.
     pub max_len: Option<NonZeroUsize>,
@@ -70,10 +70,6 @@ pub struct Settings {
 
 fn default_stream() -> Template {
     "events.{area}".parse().expect("the default is a template")
-}
-
-fn default_source() -> String {
-    Encoder::DEFAULT_SOURCE.to_owned()
 }
 
 const fn default_response_timeout() -> Period {
