@@ -186,7 +186,7 @@ impl SinkError {
 
 impl<E: Error + Send + Sync + 'static> From<E> for SinkError {
     fn from(error: E) -> Self {
-        Self::failed("deliver the batch").with_source(error)
+        Self::failed("use the destination").with_source(error)
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Failed);
         assert_eq!(
             error.chain(),
-            "deliver the batch: invalid digit found in string"
+            "use the destination: invalid digit found in string"
         );
     }
 

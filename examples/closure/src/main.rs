@@ -1,4 +1,4 @@
-//! A sink of one's own: `[sinks.<name>.journal]` appends events to a file, as published.
+//! A sink of one's own: `[sinks.<name>.journal]` appends events to a file, a line each.
 use std::{path::PathBuf, process::ExitCode};
 
 use outbox_runtime::{Registry, cli};

@@ -35,7 +35,8 @@ pub(crate) const RULES: [Rule; 5] = [
     Rule {
         prefixes: &["42501"],
         kind: ErrorKind::Misconfigured,
-        advice: "grant select, insert and update on both tables to the sink's user",
+        advice: "grant select, insert and update on both tables to the sink's user, and create on \
+                 their schema if they do not exist",
     },
     Rule {
         prefixes: &["22", "23"],

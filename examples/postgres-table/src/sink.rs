@@ -14,8 +14,8 @@ use crate::classify::classify;
 use crate::row::{Written, rows};
 use crate::statements::{Statements, sql};
 
-/// The way to a table.
-#[derive(Clone, Debug)]
+/// The way to a table. It does not show itself: the options hold the password.
+#[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) options: PgConnectOptions,
     pub(crate) statements: Statements,
@@ -94,7 +94,6 @@ impl Table {
 }
 
 /// Rows and progress, in one transaction.
-#[derive(Debug)]
 struct TableSink {
     to: Table,
     session: Session,
@@ -107,23 +106,32 @@ struct TableSink {
 #[async_trait]
 impl Sink for TableSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
-        let mut connection = self.connected().await?;
-        let delivery = timeout(self.deadline, self.store(&mut connection, batch)).await;
-        let delivery = delivery.unwrap_or_else(|_| Err(too_slow("store the batch")))?;
-        self.connection = Some(connection);
-        Ok(delivery)
+        let deadline = self.deadline;
+        let storing = async {
+            let mut connection = self.connected().await?;
+            let delivery = self.store(&mut connection, batch).await?;
+            self.connection = Some(connection);
+            Ok(delivery)
+        };
+        // In time to say that it is an outage: the runtime would call it a failed delivery.
+        let delivery = timeout(deadline, storing).await;
+        delivery.unwrap_or_else(|_| Err(too_slow("store the batch")))
     }
 
     async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
-        let mut connection = self.connected().await?;
-        let reading = sqlx::query_scalar(sql(&self.to.statements.progress))
-            .bind(&self.session.sink)
-            .fetch_one(&mut connection);
-        let read: Result<Option<String>, _> = timeout(self.deadline, reading)
-            .await
-            .map_err(|_| too_slow("read the progress"))?;
-        self.connection = Some(connection);
-        parsed(read.map_err(|error| classify("read the progress", error))?)
+        let deadline = self.deadline;
+        let reading = async {
+            let mut connection = self.connected().await?;
+            let read: Option<String> = sqlx::query_scalar(sql(&self.to.statements.progress))
+                .bind(&self.session.sink)
+                .fetch_one(&mut connection)
+                .await
+                .map_err(|error| classify("read the progress", error))?;
+            self.connection = Some(connection);
+            parsed(read)
+        };
+        let progress = timeout(deadline, reading).await;
+        progress.unwrap_or_else(|_| Err(too_slow("read the progress")))
     }
 
     async fn close(&mut self) -> Result<(), SinkError> {
@@ -144,7 +152,11 @@ impl TableSink {
     /// Makes sure of the tables, and that there is a row to lock.
     async fn prepare(&mut self) -> Result<(), SinkError> {
         let mut connection = self.connected().await?;
-        if self.to.create_tables {
+        let there: bool = sqlx::query_scalar(sql(&self.to.statements.there))
+            .fetch_one(&mut connection)
+            .await
+            .map_err(|error| classify("look for the tables", error))?;
+        if self.to.create_tables && !there {
             sqlx::raw_sql(sql(&self.to.statements.create))
                 .execute(&mut connection)
                 .await

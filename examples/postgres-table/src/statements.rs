@@ -7,6 +7,7 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 /// What the sink says to the database.
 #[derive(Clone, Debug)]
 pub(crate) struct Statements {
+    pub(crate) there: Arc<str>,
     pub(crate) create: Arc<str>,
     pub(crate) check: Arc<str>,
     pub(crate) begin_sink: Arc<str>,
@@ -19,6 +20,10 @@ pub(crate) struct Statements {
 impl Statements {
     /// For two tables, whose names are quoted already.
     pub(crate) fn new(events: &str, progress: &str) -> Self {
+        // Who may not create tables may still use those that are there.
+        let there = format!(
+            "select to_regclass('{events}') is not null and to_regclass('{progress}') is not null"
+        );
         let create = format!(
             "create table if not exists {events} (
                  key text primary key, id text not null, type text not null,
@@ -29,9 +34,11 @@ impl Statements {
         );
         let check = format!(
             "select exists (select from {events}), exists (select from {progress}),
-                 has_table_privilege('{events}', 'select, insert, update')
-                 and has_table_privilege('{progress}', 'select, insert, update')
-                 and not pg_is_in_recovery()"
+                 (
+                     select bool_and(has_table_privilege(name, privilege))
+                     from unnest(array['{events}', '{progress}']) as name,
+                         unnest(array['select', 'insert', 'update']) as privilege
+                 ) and not pg_is_in_recovery()"
         );
         let begin_sink =
             format!("insert into {progress} (sink) values ($1) on conflict do nothing");
@@ -51,6 +58,7 @@ impl Statements {
         let advance = format!("update {progress} set progress = $2 where sink = $1");
         let shared = |text: String| Arc::from(text);
         Self {
+            there: shared(there),
             create: shared(create),
             check: shared(check),
             begin_sink: shared(begin_sink),

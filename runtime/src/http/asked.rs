@@ -43,6 +43,12 @@ impl<T> Asked<T> {
         {
             return last.answer.clone();
         }
+        // Noted before it is known: who goes away meanwhile has asked all the same, and the
+        // next one is not to ask again at once.
+        *last = Some(Last {
+            at: Instant::now(),
+            answer: None,
+        });
         let asked = timeout(until - Instant::now(), ask).await;
         let answer = asked.ok().and_then(Result::ok).map(Arc::new);
         *last = Some(Last {
@@ -92,6 +98,19 @@ mod tests {
         advance(FRESH).await;
         let failed = std::future::ready(Err::<i32, _>(()));
         assert_eq!(question.answer(failed).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_away_before_the_answer_has_asked_all_the_same() {
+        let question = Asked::default();
+        let slow = async {
+            sleep(Duration::from_secs(1)).await;
+            Ok::<_, ()>(1)
+        };
+        let impatient = timeout(Duration::from_millis(10), question.answer(slow)).await;
+        assert!(impatient.is_err());
+        let not_asked = async { panic!("the database is asked again at once") };
+        assert_eq!(question.answer::<()>(not_asked).await, None::<Arc<i32>>);
     }
 
     #[tokio::test(start_paused = true)]

@@ -29,7 +29,8 @@ impl<S: Store> Tenure<'_, S> {
             };
             Ok((sink, progress))
         };
-        let call = self.of.board.opening(deadline);
+        // Two calls with a deadline each.
+        let call = self.of.board.opening(2 * deadline);
         match self.hold.to_the_end(Duration::ZERO, opening).await? {
             Ok((sink, None)) => Ok(Ok(sink)),
             Ok((sink, Some(progress))) => self.go_on(sink, progress.as_ref()).await.map(Ok),
