@@ -186,6 +186,19 @@ async fn an_owner_whose_lease_is_gone_is_fenced_off_by_the_destination() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_destination_that_is_restored_while_its_sink_is_open_is_found_behind() {
+    let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
+    let worker = Worker::start(&store, &ledger, "w1");
+    until("the cursor is at the end", || cursor_at(&store, 3)).await;
+    restore(&ledger, Flow::default());
+    ledger.look(|table| table.losses.push_back(Loss::Connection));
+    store.publish("a.b");
+    until("it says why", || last_error(&store).contains("lost data")).await;
+    worker.stopped().await;
+    assert_eq!(ledger.look(|table| table.rows.clone()), [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_destination_that_is_restored_to_before_a_seek_is_found_behind() {
     let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
     let worker = Worker::start(&store, &ledger, "w1");
