@@ -199,6 +199,27 @@ async fn a_destination_that_is_restored_while_its_sink_is_open_is_found_behind()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sink_that_is_opened_anew_is_compared_with_where_the_cursor_has_come_to() {
+    let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
+    let worker = Worker::start(&store, &ledger, "w1");
+    until("the cursor is at the end", || cursor_at(&store, 3)).await;
+    restore(&ledger, Flow::default());
+    ledger.look(|table| table.losses.push_back(Loss::Connection));
+    store.publish("a.b");
+    until("it is opened anew", || {
+        ledger.look(|table| table.opened == 2)
+    })
+    .await;
+    until("it says why", || last_error(&store).contains("lost data")).await;
+    let opened = ledger.look(|table| table.opened);
+    assert_eq!(
+        opened, 2,
+        "the cursor is not moved back, which would fence the loop off"
+    );
+    worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_destination_that_is_restored_to_before_a_seek_is_found_behind() {
     let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
     let worker = Worker::start(&store, &ledger, "w1");
