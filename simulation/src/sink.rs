@@ -19,6 +19,9 @@ use crate::world::{Late, Shared, World, millis};
 /// How a simulated sink that panics says so: the panic is the sink's own.
 pub(crate) const OWN_PANIC: &str = "a simulated sink panics";
 
+/// For how long a transaction may wait for a lock at most.
+const LOCK_TIMEOUT: u64 = 30_000;
+
 /// A destination, as one process reaches it.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulatedConnector {
@@ -333,12 +336,17 @@ impl Drop for Underway<'_> {
         };
         let (to, mut world) = (&self.of.to, self.of.to.shared.world());
         let (rate, calm) = (world.plan.rates.late_delivery, world.calm);
+        // A transaction may wait for a lock, and whoever sent it may be long gone.
+        let waits = world.stores_position(to.sink);
         let Some(process) = world.processes.get_mut(to.process) else {
             return;
         };
         let lived = !process.dead;
         let overdue = lived && process.clock() >= self.began_at + self.of.deadline;
-        let (arrives, late) = (process.chance.happens(rate), process.chance.millis(0, 500));
+        let (arrives, mut late) = (process.chance.happens(rate), process.chance.millis(0, 500));
+        if waits && process.chance.happens(0.6) {
+            late = process.chance.millis(500, LOCK_TIMEOUT);
+        }
         if overdue {
             world.log(|| "  the deadline has passed".to_owned());
             let told = Told {
