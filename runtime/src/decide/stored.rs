@@ -96,18 +96,18 @@ mod tests {
     }
 
     /// A cursor at 5 in generation 7, whose destination was told to have everything to 4.
-    fn judged(progress: Option<Progress>) -> Stored {
+    fn judged(progress: Option<&Progress>) -> Stored {
         let cursor = Cursor {
             position: at(5),
             delivered: Some(at(4)),
             flow: flow("here", 7),
             ..Cursor::default()
         };
-        stored(&cursor, HORIZON, progress.as_ref())
+        stored(&cursor, HORIZON, progress)
     }
 
     fn after(origin: &str, generation: i64, position: Position) -> Stored {
-        judged(Some(progress(flow(origin, generation), position)))
+        judged(Some(&progress(flow(origin, generation), position)))
     }
 
     #[track_caller]
