@@ -34,6 +34,16 @@ pub(crate) fn asks_for_a_seek(failure: &Failure) -> bool {
 }
 
 impl World {
+    /// Somebody writes to a destination: nobody with a newer lease has done so before.
+    pub(crate) fn writes(&mut self, sink: usize, by: &Progress) {
+        let stored = self.ledger(sink).and_then(|it| it.progress.as_ref());
+        let newer = |it: &Progress| (generation(it), it.token()) > (generation(by), by.token());
+        if stored.is_some_and(newer) {
+            let seen = format!("{} takes {by} after {stored:?}", self.sink_name(sink));
+            self.violated(EXACTLY_ONCE, seen);
+        }
+    }
+
     /// An event becomes a row. Called before it is one.
     pub(crate) fn is_stored(&mut self, sink: usize, row: Row) {
         let (number, name) = (row.number, self.sink_name(sink).to_owned());
