@@ -72,7 +72,6 @@ impl World {
     pub(crate) fn store(&mut self, sink: usize, session: &Session, taken: &[Taken], apart: bool) {
         let Some(last) = taken.last() else { return };
         let progress = session.progress(last.position);
-        self.writes(sink, &progress);
         for it in taken {
             let row = Row {
                 number: it.number,

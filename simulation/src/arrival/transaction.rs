@@ -53,6 +53,7 @@ impl Arrival {
                 return;
             }
         };
+        world.was_let_in(self.sink, &self.session);
         let fresh = self.batch.after(done);
         let there = self.batch.len() - fresh.as_ref().map_or(0, |fresh| fresh.len());
         if there > 0 {

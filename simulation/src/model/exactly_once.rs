@@ -34,12 +34,17 @@ pub(crate) fn asks_for_a_seek(failure: &Failure) -> bool {
 }
 
 impl World {
-    /// Somebody writes to a destination: nobody with a newer lease has done so before.
-    pub(crate) fn writes(&mut self, sink: usize, by: &Progress) {
+    /// A destination did not fence an owner off: nobody newer has written before.
+    pub(crate) fn was_let_in(&mut self, sink: usize, session: &Session) {
+        let by = &session.progress(Position::BEGINNING);
         let stored = self.ledger(sink).and_then(|it| it.progress.as_ref());
         let newer = |it: &Progress| (generation(it), it.token()) > (generation(by), by.token());
         if stored.is_some_and(newer) {
-            let seen = format!("{} takes {by} after {stored:?}", self.sink_name(sink));
+            let seen = format!(
+                "{} lets #{} in after {stored:?}",
+                self.sink_name(sink),
+                by.token()
+            );
             self.violated(EXACTLY_ONCE, seen);
         }
     }
