@@ -27,7 +27,8 @@ const fn mutation(
     }
 }
 
-/// At least one for each of OB-1 to OB-8, and some for promises without a number.
+/// At least one for each of OB-1 to OB-8, and more for destinations that get each event
+/// exactly once; and some for other promises without a number.
 pub(crate) const MUTATIONS: &[Mutation] = &[
     mutation(
         "OB-1: the cursor passes what is open",
@@ -98,14 +99,92 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     mutation(
         "OB-8: a frozen range is not written down",
         "runtime/src/tenure/mod.rs",
-        "let frozen = self.of.connector.frozen_ranges() && self.marked != Some(end);",
-        "let frozen = false;",
+        "(of.frozen_ranges() || of.stores_position()) && self.marked != Some(end);",
+        "of.stores_position() && self.marked != Some(end);",
     ),
     mutation(
         "OB-8: a range that was begun is read anew",
         "runtime/src/feed.rs",
         "exact: from.exact,",
         "exact: None,",
+    ),
+    mutation(
+        "exactly once: what is stored is not written down before",
+        "runtime/src/tenure/mod.rs",
+        "(of.frozen_ranges() || of.stores_position()) && self.marked != Some(end);",
+        "of.frozen_ranges() && self.marked != Some(end);",
+    ),
+    mutation(
+        "exactly once: the cursor does not follow",
+        "runtime/src/decide/stored.rs",
+        "None if position > cursor.position => Stored::Ahead(position),",
+        "None if position > cursor.position => Stored::GoOn,",
+    ),
+    mutation(
+        "exactly once: the cursor follows without remembering it",
+        "runtime/src/tenure/open.rs",
+        "                self.cursor.delivered = Some(position);\n",
+        "",
+    ),
+    mutation(
+        "exactly once: the cursor is compared as it was claimed",
+        "runtime/src/tenure/open.rs",
+        "        self.cursor.position = self.saved;\n",
+        "",
+    ),
+    mutation(
+        "exactly once: the cursor follows a position from before a seek",
+        "runtime/src/decide/stored.rs",
+        "if theirs.generation() < ours.generation() {",
+        "if theirs.generation() < 0 {",
+    ),
+    mutation(
+        "exactly once: lost data is never found",
+        "runtime/src/decide/stored.rs",
+        ".filter(|delivered| Some(*delivered) > stored)",
+        ".filter(|_| false)",
+    ),
+    mutation(
+        "exactly once: a restoration to before a seek is taken for a beginning",
+        "runtime/src/decide/stored.rs",
+        "return behind(cursor, None, \"nothing since the last `sinks seek`\");",
+        "return Stored::GoOn;",
+    ),
+    mutation(
+        "exactly once: what was delivered is not saved",
+        "runtime/src/tenure/settle.rs",
+        ".filter(|_| self.of.connector.stores_position()),",
+        ".filter(|_| false),",
+    ),
+    mutation(
+        "exactly once: a destination that failed is not asked again",
+        "runtime/src/tenure/mod.rs",
+        "if usable && outcome.is_err() && self.of.connector.stores_position() {",
+        "if false {",
+    ),
+    mutation(
+        "exactly once: an open sink is kept over a seek",
+        "runtime/src/tenure/mod.rs",
+        "if cursor.flow != self.cursor.flow {",
+        "if false {",
+    ),
+    mutation(
+        "exactly once: a sink counts what was stored before a seek",
+        "sinks/src/sink.rs",
+        "if theirs.generation() < ours.generation() {",
+        "if theirs.generation() < 0 {",
+    ),
+    mutation(
+        "exactly once: an older owner is not fenced off",
+        "sinks/src/sink.rs",
+        "if (theirs.generation(), stored.token()) > (ours.generation(), self.token) {",
+        "if theirs.generation() < 0 {",
+    ),
+    mutation(
+        "exactly once: the last event that is stored is stored again",
+        "sinks/src/batch.rs",
+        "|event| event.position() <= position);",
+        "|event| event.position() < position);",
     ),
     mutation(
         "progress: nothing more is read to compare with",

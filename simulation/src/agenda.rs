@@ -57,6 +57,15 @@ pub(crate) enum Action {
     DatabaseClock {
         by: i64,
     },
+    /// A destination that stores its position goes back to an older state.
+    Restore {
+        sink: usize,
+        lot: u64,
+    },
+    /// An operator looks whether a sink waits for a decision.
+    LookAt {
+        sink: usize,
+    },
     StealLease {
         sink: usize,
     },
@@ -222,6 +231,10 @@ impl Agenda {
             sink,
             kind: rng.choice(OutageKind::ALL).unwrap_or(OutageKind::Failed),
             millis: log_millis(rng, 300, 60_000),
+        });
+        self.some(plan, (Fault::LostData, sink), 2, |rng| Action::Restore {
+            sink,
+            lot: rng.u64(..),
         });
         self.some(plan, (Fault::StolenLeases, sink), 2, |_| {
             Action::StealLease { sink }

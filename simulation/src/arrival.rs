@@ -2,8 +2,10 @@
 //! answer that gives. Keeps what the contract asks of every sink: within one key,
 //! nothing becomes durable before its predecessor.
 
+mod transaction;
+
 use fastrand::Rng;
-use outbox_sinks::{Batch, Delivery, ErrorKind, Refusal, Verdict};
+use outbox_sinks::{Batch, Delivery, ErrorKind, Refusal, Session, Verdict};
 
 use crate::chance::Chance;
 use crate::destination::{Nature, OutageKind, Poison};
@@ -26,7 +28,9 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) struct Arrival {
     sink: usize,
-    token: i64,
+    session: Session,
+    /// How often the destination was restored when the sink was opened.
+    restores: u64,
     batch: Batch,
     chance: Rng,
     partial: f64,
@@ -40,14 +44,19 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    pub(crate) fn new(sink: usize, token: i64, batch: &Batch, fortune: &Fortune) -> Self {
+    pub(crate) fn new(
+        (sink, session, restores): (usize, &Session, u64),
+        batch: &Batch,
+        fortune: &Fortune,
+    ) -> Self {
         let ending = match fortune.fate {
             Fate::Fails(ending) => Some(ending),
             Fate::Works | Fate::LosesAnswer(_) => None,
         };
         Self {
             sink,
-            token,
+            session: session.clone(),
+            restores,
             batch: batch.clone(),
             chance: Rng::with_seed(fortune.lot),
             partial: fortune.partial,
@@ -100,7 +109,7 @@ impl Arrival {
         if self.ending.is_some() {
             return;
         }
-        if world.is_fenced(self.sink, self.token) {
+        if world.is_fenced(self.sink, self.session.token) {
             self.ending = Some(Ending::Fails(ErrorKind::Fenced));
             return;
         }
@@ -108,6 +117,13 @@ impl Arrival {
             // The whole range is one thing, which is there or is not.
             if events == usize::MAX {
                 self.whole(world);
+            }
+            return;
+        }
+        if world.stores_position(self.sink) {
+            // One transaction, which commits or does not.
+            if events == usize::MAX {
+                self.store(world);
             }
             return;
         }
@@ -142,7 +158,8 @@ impl Arrival {
             OutageKind::Mixed => *self.chance.choice(&looks).unwrap_or(&OutageKind::Failed),
             other => other,
         };
-        if self.leaks && !world.is_frozen(self.sink) && kind != OutageKind::Refused {
+        let apart = world.is_frozen(self.sink) || world.stores_position(self.sink);
+        if self.leaks && !apart && kind != OutageKind::Refused {
             // It was an answer that got lost.
             if let Some(number) = self.batch.get(self.verdicts.len()).and_then(number_of)
                 && world.nature(self.sink, number) == Nature::Innocent

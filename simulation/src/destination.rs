@@ -2,6 +2,7 @@
 //! not take. The loop never sees this; the model does.
 
 use crate::chance::stream;
+use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::world::World;
 
@@ -13,6 +14,8 @@ pub(crate) struct Destination {
     pub(crate) newest_token: i64,
     /// Events whose defect was repaired.
     pub(crate) healed: Vec<usize>,
+    /// What is there, if it stores its position with the data.
+    pub(crate) ledger: Ledger,
 }
 
 /// A time in which a destination takes nothing.

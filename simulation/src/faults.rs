@@ -80,11 +80,15 @@ pub(crate) enum Fault {
     ReplayCommands,
     /// Old rows are deleted.
     Retention,
+    /// Destinations that store their position with the data.
+    StoredPositions,
+    /// Those are restored from an older state now and then.
+    LostData,
 }
 
 impl Fault {
     /// All of them, in the order in which shrinking tries to do without.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::Workers,
         Self::Sinks,
         Self::Filters,
@@ -122,7 +126,15 @@ impl Fault {
         Self::SeekCommands,
         Self::ReplayCommands,
         Self::Retention,
+        Self::StoredPositions,
+        Self::LostData,
     ];
+
+    /// Whether it is drawn from a stream of its own: the others stay as they were drawn
+    /// before it was there.
+    pub(crate) const fn is_drawn_apart(self) -> bool {
+        matches!(self, Self::StoredPositions | Self::LostData)
+    }
 }
 
 /// A set of faults.

@@ -62,6 +62,7 @@ impl Fortune {
             .then(|| number_of(batch.first()))
             .flatten();
         let ahead = batch.is_apart() && batch.first().replay() == 0;
+        let locks = world.stores_position(to.sink);
         let spared = ahead || alone.is_some_and(|number| world.was_blamed(to.sink, number));
         let mut fortune = Self {
             before: 0,
@@ -101,6 +102,10 @@ impl Fortune {
             } else {
                 &mut fortune.after
             }) = slow;
+        }
+        if locks && chance.happens(0.2 * rates.late_delivery) && !spared {
+            // It waits for a lock, and may still get it when nobody waits for it any more.
+            (fortune.before, fortune.fate) = (deadline + 1_000, Fate::Works);
         }
         if chance.happens(0.5) {
             fortune.partial = rates.partial;

@@ -5,7 +5,7 @@
 //! One seed is one run, and always the same one. Read in this order: `plan` and `faults`
 //! (what a seed stands for), `agenda` (what happens when), `run` and `host` (the
 //! processes take turns), `world` (the tables), `calls` and `store` (the way to them),
-//! `destination`, `fortune`, `arrival` and `sink` (deliveries), `model` (the checks), and
+//! `destination`, `ledger`, `fortune`, `arrival` and `sink` (deliveries), `model` (the checks), and
 //! `report` (what is said about a failure).
 
 #![expect(
@@ -21,6 +21,7 @@ mod destination;
 mod faults;
 mod fortune;
 mod host;
+mod ledger;
 mod model;
 mod panics;
 mod plan;

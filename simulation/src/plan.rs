@@ -43,6 +43,8 @@ pub(crate) struct SinkPlan {
     /// The area that its filter takes.
     pub(crate) area: Option<&'static str>,
     pub(crate) frozen: bool,
+    /// Whether the destination stores how far it has come, with the data.
+    pub(crate) stores_position: bool,
     /// Whether it says of each event what became of it, or only that a batch failed.
     pub(crate) verdicts: bool,
     /// Whether all events have one key at this destination.
@@ -80,9 +82,14 @@ impl Plan {
     pub(crate) fn draw(seed: u64, allowed: Faults) -> Self {
         let mut rng = stream(seed, "plan", 0);
         let hostility = rng.f64();
-        let drawn = Fault::ALL
-            .into_iter()
-            .filter(|_| rng.happens(0.1 + 0.6 * hostility));
+        let mut apart = stream(seed, "faults apart", 0);
+        let drawn = Fault::ALL.into_iter().filter(|fault| {
+            let chance = match fault.is_drawn_apart() {
+                true => &mut apart,
+                false => &mut rng,
+            };
+            chance.happens(0.1 + 0.6 * hostility)
+        });
         let faults = drawn.filter(|fault| allowed.has(*fault)).collect();
         let workers = rng.usize(2..=3);
         let sinks = rng.u64(2..=4);
@@ -136,7 +143,8 @@ impl SinkPlan {
         let patterns = area.map(|area| format!("{area}.*").parse());
         let retry = rng.u64(200..=1_500);
         let latency_ms = *rng.choice(&[3, 20, 80]).unwrap_or(&20);
-        Self {
+        let stores_position = stream(seed, "stores position", number).happens(0.5);
+        let mut plan = Self {
             settings: SinkSettings {
                 name: format!("s{number}"),
                 filter: Filter {
@@ -164,12 +172,18 @@ impl SinkPlan {
                 },
             },
             area,
-            frozen: rng.happens(0.35) && faults.has(Fault::FrozenRanges),
+            frozen: rng.happens(0.35),
+            stores_position: false,
             verdicts: rng.happens(0.7),
             one_key: rng.happens(0.15),
             fences: rng.happens(0.3) && faults.has(Fault::Fencing),
             latency_ms,
-        }
+        };
+        // Drawn as one or the other, so that leaving the one out does not make it the other.
+        plan.stores_position =
+            stores_position && !plan.frozen && faults.has(Fault::StoredPositions);
+        plan.frozen &= faults.has(Fault::FrozenRanges);
+        plan
     }
 }
 

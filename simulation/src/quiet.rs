@@ -41,6 +41,7 @@ impl Run {
             self.step();
             self.help(&mut at);
         }
+        self.shared.world().nothing_is_missing();
         self.stay_silent();
         self.stop_all();
     }
@@ -128,6 +129,7 @@ impl Run {
         for sink in 0..world.cursors.len() {
             if now >= standing.looked_at + 3_000 {
                 world.let_go_on(sink);
+                world.decide_where_to_go_on(sink);
             }
             let at = world.cursor(sink).map(|row| row.position);
             if standing.positions.len() <= sink {

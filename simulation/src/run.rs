@@ -186,6 +186,17 @@ impl Run {
                     row.expires_at = row.expires_at.min(now);
                 }
             }
+            Action::Restore { sink, lot } => {
+                let mut world = self.shared.world();
+                world.restore(sink, lot);
+                // Somebody looks at what the status says.
+                let mut rng = Rng::with_seed(lot);
+                for _ in 0..3 {
+                    let at = now + rng.millis(2_000, 60_000);
+                    self.agenda.add(at, Action::LookAt { sink });
+                }
+            }
+            Action::LookAt { sink } => self.shared.world().decide_where_to_go_on(sink),
             Action::PauseSink { .. }
             | Action::ResumeSink { .. }
             | Action::Seek { .. }
@@ -325,6 +336,7 @@ impl World {
         self.log(|| format!("lost: {lost:?}"));
         if !lost.is_empty() {
             self.count("crashes that lost commits");
+            self.commits_were_lost(&lost);
             for witness in &mut self.model.sinks {
                 witness.forget_ranges();
             }

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use outbox::{Event, sink_lease};
-use outbox_sinks::{Batch, Connector, Delivery, ErrorKind, Session, Sink, SinkError, async_trait};
+use outbox_sinks::{
+    Batch, Connector, Delivery, ErrorKind, Progress, Session, Sink, SinkError, async_trait,
+};
 
 use crate::arrival::{Arrival, Ending};
 use crate::calls::wait;
@@ -17,6 +19,9 @@ use crate::world::{Late, Shared, World, millis};
 /// How a simulated sink that panics says so: the panic is the sink's own.
 pub(crate) const OWN_PANIC: &str = "a simulated sink panics";
 
+/// For how long a transaction may wait for a lock at most.
+const LOCK_TIMEOUT: u64 = 30_000;
+
 /// A destination, as one process reaches it.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulatedConnector {
@@ -26,6 +31,7 @@ pub(crate) struct SimulatedConnector {
 }
 
 /// What comes of an opening.
+#[derive(Debug)]
 enum Opening {
     Opened,
     Fails(SinkError),
@@ -45,7 +51,8 @@ impl Connector for SimulatedConnector {
         match self.open_now(session.token) {
             Opening::Opened => Ok(Box::new(SimulatedSink {
                 to: self.clone(),
-                token: session.token,
+                session: session.clone(),
+                restores: self.shared.world().restores(self.sink),
                 deadline: millis(session.delivery_timeout),
             })),
             Opening::Fails(error) => Err(error),
@@ -56,6 +63,10 @@ impl Connector for SimulatedConnector {
 
     fn frozen_ranges(&self) -> bool {
         self.shared.world().is_frozen(self.sink)
+    }
+
+    fn stores_position(&self) -> bool {
+        self.shared.world().stores_position(self.sink)
     }
 
     fn key<'e>(&self, event: &'e Event) -> Cow<'e, str> {
@@ -79,7 +90,21 @@ impl SimulatedConnector {
         if !world.survives(self.process) {
             return Opening::Hangs;
         }
-        let (outage, fences) = (world.outage(self.sink), world.fences(self.sink));
+        let opening = self.draw_opening(&mut world);
+        let fences = world.fences(self.sink);
+        if let Some(destination) = world.destinations.get_mut(self.sink) {
+            if fences && token < destination.newest_token {
+                return Opening::Fails(SinkError::fenced("open"));
+            }
+            destination.newest_token = destination.newest_token.max(token);
+        }
+        world.log(|| format!("opens sink {}: {opening:?}", self.sink));
+        opening
+    }
+
+    /// Draws what comes of an opening, or of a question that follows it.
+    fn draw_opening(&self, world: &mut World) -> Opening {
+        let outage = world.outage(self.sink);
         let (rate, calm) = (world.plan.rates.open_failure, world.calm);
         let Some(process) = world.processes.get_mut(self.process) else {
             return Opening::Hangs;
@@ -93,13 +118,6 @@ impl SimulatedConnector {
             _ => None,
         };
         let panics = fails && chance.happens(0.1);
-        if let Some(destination) = world.destinations.get_mut(self.sink) {
-            if fences && token < destination.newest_token {
-                return Opening::Fails(SinkError::fenced("open"));
-            }
-            destination.newest_token = destination.newest_token.max(token);
-        }
-        world.log(|| format!("opens sink {}: {kind:?}", self.sink));
         match kind {
             _ if panics => Opening::Panics,
             None => Opening::Opened,
@@ -119,7 +137,9 @@ impl SimulatedConnector {
 #[derive(Debug)]
 struct SimulatedSink {
     to: SimulatedConnector,
-    token: i64,
+    session: Session,
+    /// How often the destination was restored when it was opened.
+    restores: u64,
     deadline: u64,
 }
 
@@ -136,9 +156,16 @@ impl Sink for SimulatedSink {
         let Some(fortune) = self.begin(batch) else {
             return std::future::pending().await;
         };
+        let restores = self.restores;
+        // Whatever it finds cut it connects anew, for the next time.
+        self.restores = self.to.shared.world().restores(self.to.sink);
         let mut underway = Underway {
             of: self,
-            arrival: Some(Arrival::new(self.to.sink, self.token, batch, &fortune)),
+            arrival: Some(Arrival::new(
+                (self.to.sink, &self.session, restores),
+                batch,
+                &fortune,
+            )),
             began_at: self.clock(),
         };
         wait(fortune.before).await;
@@ -152,9 +179,41 @@ impl Sink for SimulatedSink {
             Answer::Never => std::future::pending().await,
         }
     }
+
+    async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
+        let before = self.to.begin_opening();
+        wait(before).await;
+        match self.progress_now() {
+            (Opening::Opened, progress) => Ok(progress),
+            (Opening::Fails(error), _) => Err(error),
+            (Opening::Panics, _) => panic!("{OWN_PANIC}"),
+            (Opening::Hangs, _) => std::future::pending().await,
+        }
+    }
 }
 
 impl SimulatedSink {
+    /// What the destination has stored, in front of the model's eyes.
+    fn progress_now(&self) -> (Opening, Option<Progress>) {
+        let mut world = self.to.shared.world();
+        if !world.survives(self.to.process) {
+            return (Opening::Hangs, None);
+        }
+        let sink = self.to.sink;
+        let opening = self.to.draw_opening(&mut world);
+        world.log(|| format!("asks sink {sink} for its progress: {opening:?}"));
+        if world.restores(sink) != self.restores {
+            return (Opening::Fails(SinkError::unavailable("connection")), None);
+        }
+        let Opening::Opened = opening else {
+            return (opening, None);
+        };
+        let progress = world.ledger(sink).and_then(|it| it.progress.clone());
+        world.log(|| format!("  is told: {progress:?}"));
+        world.was_asked(sink, &self.session, progress.as_ref());
+        (opening, progress)
+    }
+
     fn clock(&self) -> u64 {
         let world = self.to.shared.world();
         world
@@ -169,7 +228,7 @@ impl SimulatedSink {
         if !world.survives(self.to.process) {
             return None;
         }
-        let (sink, token) = (self.to.sink, self.token);
+        let (sink, token) = (self.to.sink, self.session.token);
         let name = world.sink_name(sink).to_owned();
         world.log(|| {
             let ids: Vec<&str> = batch.iter().map(Event::id).collect();
@@ -192,6 +251,7 @@ impl SimulatedSink {
             );
         }
         world.delivery_begins(sink, token, batch);
+        world.may_be_sent(sink, token, self.restores);
         Some(Fortune::draw(&mut world, &self.to, batch, self.deadline))
     }
 }
@@ -276,12 +336,17 @@ impl Drop for Underway<'_> {
         };
         let (to, mut world) = (&self.of.to, self.of.to.shared.world());
         let (rate, calm) = (world.plan.rates.late_delivery, world.calm);
+        // A transaction may wait for a lock, and whoever sent it may be long gone.
+        let waits = world.stores_position(to.sink);
         let Some(process) = world.processes.get_mut(to.process) else {
             return;
         };
         let lived = !process.dead;
         let overdue = lived && process.clock() >= self.began_at + self.of.deadline;
-        let (arrives, late) = (process.chance.happens(rate), process.chance.millis(0, 500));
+        let (arrives, mut late) = (process.chance.happens(rate), process.chance.millis(0, 500));
+        if waits && process.chance.happens(0.6) {
+            late = process.chance.millis(500, LOCK_TIMEOUT);
+        }
         if overdue {
             world.log(|| "  the deadline has passed".to_owned());
             let told = Told {

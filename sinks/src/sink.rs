@@ -91,7 +91,10 @@ pub trait Connector: Send + Sync + 'static {
     /// cover nothing that is not. What comes behind an event that is
     /// [undeliverable](crate::Verdict::Undeliverable) or refused is
     /// [unconfirmed](crate::Verdict::Unconfirmed), and stored later. A batch
-    /// [apart](Batch::is_apart) is not covered: an event of it may come again.
+    /// [apart](Batch::is_apart) is not covered: an event of it may come again. A delivery
+    /// that finds its connection gone is an error, even if the sink could make a new one:
+    /// the destination may have been restored from an older state meanwhile. After each
+    /// error the sink is opened anew, and asked again.
     fn stores_position(&self) -> bool {
         false
     }

@@ -25,11 +25,12 @@ pub enum Stored {
 #[must_use]
 pub fn stored(cursor: &Cursor, horizon: Txid, progress: Option<&Progress>) -> Stored {
     let Some(progress) = progress else {
-        return behind(cursor, None);
+        return behind(cursor, None, "nothing");
     };
     let (theirs, ours) = (progress.flow(), &cursor.flow);
     if theirs.generation() < ours.generation() {
-        return Stored::GoOn;
+        // It counts no more; but what was delivered since should be there.
+        return behind(cursor, None, "nothing since the last `sinks seek`");
     }
     let position = progress.position();
     let elsewhere = if theirs.origin() != ours.origin() {
@@ -47,23 +48,23 @@ pub fn stored(cursor: &Cursor, horizon: Txid, progress: Option<&Progress>) -> St
              where to go on (docs/operate.md, Exactly-once destinations)"
         )),
         None if position > cursor.position => Stored::Ahead(position),
-        None => behind(cursor, Some(position)),
+        None => behind(
+            cursor,
+            Some(position),
+            &format!("events up to {position} only"),
+        ),
     }
 }
 
 /// Whether the destination lacks what was delivered to it. The cursor alone does not tell:
-/// it also passes events that are filtered out or dead letters.
-fn behind(cursor: &Cursor, stored: Option<Position>) -> Stored {
+/// it also passes events that are filtered out or dead letters. `has`: what is there.
+fn behind(cursor: &Cursor, stored: Option<Position>, has: &str) -> Stored {
     let Some(delivered) = cursor
         .delivered
         .filter(|delivered| Some(*delivered) > stored)
     else {
         return Stored::GoOn;
     };
-    let has = stored.map_or_else(
-        || "nothing".to_owned(),
-        |stored| format!("events up to {stored} only"),
-    );
     Stored::Stop(format!(
         "the destination has stored {has}, although events up to {delivered} were delivered to \
          it: it has lost data or is another one. `sinks seek` says where to go on \
@@ -95,18 +96,18 @@ mod tests {
     }
 
     /// A cursor at 5 in generation 7, whose destination was told to have everything to 4.
-    fn judged(progress: Option<Progress>) -> Stored {
+    fn judged(progress: Option<&Progress>) -> Stored {
         let cursor = Cursor {
             position: at(5),
             delivered: Some(at(4)),
             flow: flow("here", 7),
             ..Cursor::default()
         };
-        stored(&cursor, HORIZON, progress.as_ref())
+        stored(&cursor, HORIZON, progress)
     }
 
     fn after(origin: &str, generation: i64, position: Position) -> Stored {
-        judged(Some(progress(flow(origin, generation), position)))
+        judged(Some(&progress(flow(origin, generation), position)))
     }
 
     #[track_caller]
@@ -164,9 +165,22 @@ mod tests {
 
     #[test]
     fn what_was_stored_before_an_operator_decided_counts_no_more() {
+        let decided = Cursor {
+            position: at(5),
+            flow: flow("here", 7),
+            ..Cursor::default()
+        };
         for origin in ["here", "there"] {
-            assert_eq!(after(origin, 6, at(9)), Stored::GoOn);
-            assert_eq!(after(origin, 0, Position::new(100, 1)), Stored::GoOn);
+            for (generation, position) in [(6, at(9)), (0, Position::new(100, 1))] {
+                let before = progress(flow(origin, generation), position);
+                let judged = stored(&decided, HORIZON, Some(&before));
+                assert_eq!(judged, Stored::GoOn);
+            }
         }
+    }
+
+    #[test]
+    fn a_destination_restored_to_before_an_operator_decided_lacks_what_came_since() {
+        stops(&after("here", 6, at(9)), "stored nothing since");
     }
 }

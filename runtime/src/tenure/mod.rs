@@ -40,7 +40,8 @@ const LOOK_AHEAD_TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) struct Tenure<'a, S> {
     pub(crate) of: &'a Dispatch<S>,
     pub(crate) hold: Hold<'a, S>,
-    /// Opened when it is first needed, and anew after a panic or a missed deadline.
+    /// Opened when it is first needed, and anew after a panic or a missed deadline; one
+    /// that stores its position, after every error.
     sink: Option<Box<dyn Sink>>,
     /// The cursor as it was claimed.
     cursor: Cursor,
@@ -370,7 +371,13 @@ impl<'a, S: Store> Tenure<'a, S> {
         let delivery = attempt::deliver(&mut *sink, batch, deadline);
         let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
         call.attempted(batch, &outcome);
-        self.sink = usable.then_some(sink);
+        // A destination that fails may be back in an older state, restored: it is asked
+        // again how far it has come before it gets anything more.
+        if usable && outcome.is_err() && self.of.connector.stores_position() {
+            self.let_go_of(sink).await;
+        } else {
+            self.sink = usable.then_some(sink);
+        }
         Ok(Ok(outcome))
     }
 
@@ -386,7 +393,12 @@ impl<'a, S: Store> Tenure<'a, S> {
 
     async fn close_sink(&mut self) {
         self.turn = None;
-        let Some(sink) = self.sink.take() else { return };
+        if let Some(sink) = self.sink.take() {
+            self.let_go_of(sink).await;
+        }
+    }
+
+    async fn let_go_of(&mut self, sink: Box<dyn Sink>) {
         if let Err(error) = attempt::close(sink, CLOSE_TIMEOUT).await {
             warn!(sink = self.hold.sink, ?error, "can't close the sink");
         }

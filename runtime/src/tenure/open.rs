@@ -46,6 +46,8 @@ impl<S: Store> Tenure<'_, S> {
     ) -> Result<Box<dyn Sink>, Ended> {
         let store = self.hold.store;
         let head = self.hold.ask(|| store.head()).await?;
+        // It may have come further since it was claimed.
+        self.cursor.position = self.saved;
         match stored(&self.cursor, head.horizon, progress) {
             Stored::GoOn => Ok(sink),
             Stored::Ahead(position) => {

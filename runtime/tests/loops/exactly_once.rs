@@ -21,6 +21,12 @@ fn seek(state: &mut State, to: Position) {
     state.seek = Some(to);
 }
 
+/// The ledger is restored from a time at which it had the first row alone.
+fn restore(ledger: &Ledger, flow: Flow) {
+    ledger.look(|table| table.rows.truncate(1));
+    stored(ledger, flow, Position::new(1, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_event_whose_answer_was_lost_is_not_stored_twice() {
     let (store, ledger) = (MemoryStore::with_events(&FIVE), Ledger::default());
@@ -177,4 +183,57 @@ async fn an_owner_whose_lease_is_gone_is_fenced_off_by_the_destination() {
     let released = store.look(|state| state.leases.values().all(|(_, expires)| expires.is_none()));
     assert!(released, "the lease is given up");
     worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destination_that_is_restored_while_its_sink_is_open_is_found_behind() {
+    let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
+    let worker = Worker::start(&store, &ledger, "w1");
+    until("the cursor is at the end", || cursor_at(&store, 3)).await;
+    restore(&ledger, Flow::default());
+    ledger.look(|table| table.losses.push_back(Loss::Connection));
+    store.publish("a.b");
+    until("it says why", || last_error(&store).contains("lost data")).await;
+    worker.stopped().await;
+    assert_eq!(ledger.look(|table| table.rows.clone()), [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_is_opened_anew_is_compared_with_where_the_cursor_has_come_to() {
+    let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
+    let worker = Worker::start(&store, &ledger, "w1");
+    until("the cursor is at the end", || cursor_at(&store, 3)).await;
+    restore(&ledger, Flow::default());
+    ledger.look(|table| table.losses.push_back(Loss::Connection));
+    store.publish("a.b");
+    until("it is opened anew", || {
+        ledger.look(|table| table.opened == 2)
+    })
+    .await;
+    until("it says why", || last_error(&store).contains("lost data")).await;
+    let opened = ledger.look(|table| table.opened);
+    assert_eq!(
+        opened, 2,
+        "the cursor is not moved back, which would fence the loop off"
+    );
+    worker.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destination_that_is_restored_to_before_a_seek_is_found_behind() {
+    let (store, ledger) = (MemoryStore::with_events(&FIVE[..3]), Ledger::default());
+    let worker = Worker::start(&store, &ledger, "w1");
+    until("the cursor is at the end", || cursor_at(&store, 3)).await;
+    store.look(|state| state.order(|state| seek(state, Position::new(1, 1))));
+    until("it is stored again", || {
+        ledger.look(|table| table.rows.len() == 5) && cursor_at(&store, 3)
+    })
+    .await;
+    worker.stopped().await;
+    restore(&ledger, Flow::default());
+    store.publish("a.b");
+    let worker = Worker::start(&store, &ledger, "w2");
+    until("it says why", || last_error(&store).contains("lost data")).await;
+    worker.stopped().await;
+    assert_eq!(ledger.look(|table| table.rows.clone()), [1]);
 }

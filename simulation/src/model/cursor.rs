@@ -44,6 +44,7 @@ impl World {
         if let Some(witness) = self.model.sinks.get_mut(sink) {
             witness.begun.clear();
         }
+        self.is_decided(sink);
     }
 
     /// The newest holder wanted to move the cursor back, or past what may be read.
@@ -90,6 +91,7 @@ impl World {
                 self.violated("OB-1", what);
             }
         }
+        self.follows(sink, to);
         self.trial_was_written(sink);
     }
 

@@ -1,4 +1,5 @@
-//! The model: an independent witness of OB-1 to OB-9.
+//! The model: an independent witness of OB-1 to OB-9, and of destinations that get each
+//! event exactly once.
 //!
 //! It knows what has become durable at the destinations, what was committed to the
 //! tables, and how the world truly is: who is poison, and when there was an outage. It
@@ -7,12 +8,15 @@
 
 mod cursor;
 mod delivery;
+mod exactly_once;
 mod letters;
 mod quiet;
 
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) use self::delivery::Told;
+use self::exactly_once::Account;
+pub(crate) use self::exactly_once::asks_for_a_seek;
 
 use outbox::Position;
 
@@ -37,6 +41,8 @@ pub(crate) struct Witness {
     pub(crate) useless: VecDeque<u64>,
     /// Replays that became durable, and were settled as delivered.
     replayed: BTreeMap<usize, u32>,
+    /// If the destination stores its position.
+    account: Account,
 }
 
 /// A frozen range that was begun.

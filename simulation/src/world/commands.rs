@@ -41,6 +41,20 @@ impl World {
         self.operation += 1;
     }
 
+    /// What an operator does whose sink says that its destination has lost data: the sink
+    /// goes on where the destination says that its data ends.
+    pub(crate) fn decide_where_to_go_on(&mut self, sink: usize) {
+        let row = self.cursor(sink).filter(|row| row.seek.is_none());
+        let Some(reason) = row.and_then(|row| row.stopped.clone()) else {
+            return;
+        };
+        let told = reason.split_once("events up to ");
+        let told = told.and_then(|(_, rest)| rest.split_once(" only"));
+        let told = told.and_then(|(position, _)| position.parse().ok());
+        self.count("decisions after lost data");
+        self.order(sink, Command::Seek(told.unwrap_or(Position::BEGINNING)));
+    }
+
     fn order_replays(&mut self, sink: usize) {
         let dead = self.letters.iter_mut();
         for letter in dead.filter(|letter| letter.sink == sink && letter.state == State::Dead) {

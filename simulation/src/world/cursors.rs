@@ -9,6 +9,7 @@ use outbox_runtime::settings::Start;
 
 use super::World;
 use super::leases::millis;
+use crate::model::asks_for_a_seek;
 
 /// A sink's cursor row.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub(crate) struct CursorRow {
     /// How often an operator has decided where it goes on.
     pub(crate) generation: i64,
     pub(crate) delivered: Option<Position>,
+    /// Why a person has to say where it goes on, as `status` shows it.
+    pub(crate) stopped: Option<String>,
 }
 
 /// The columns about the event under suspicion.
@@ -52,11 +55,13 @@ impl CursorRow {
 
     fn go(&mut self) {
         (self.attempts, self.next_retry_at) = (0, None);
+        self.stopped = None;
     }
 
     fn back_off(&mut self, failure: &Failure, now: u64) {
         self.attempts = failure.attempts;
         self.next_retry_at = Some(now + millis(failure.retry_in));
+        self.stopped = asks_for_a_seek(failure).then(|| failure.error.clone());
         self.suspect(failure.suspect.as_ref(), now);
     }
 
@@ -199,6 +204,9 @@ impl World {
         }
         let letters: Vec<&DeadLetter> = settlement.dead_letters.iter().collect();
         self.was_settled(sink, (from, to), &letters);
+        if let Then::BackOff(failure) = &settlement.then {
+            self.has_stopped(sink, failure);
+        }
         Owned::Yes
     }
 

@@ -32,7 +32,7 @@ const DATABASE_EPOCH: u64 = 10_000_000;
 /// A guarantee that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// `OB-1` to `OB-9`, `progress`, `useless work` or `panic`.
+    /// `OB-1` to `OB-9`, `exactly once`, `progress`, `useless work` or `panic`.
     pub(crate) what: &'static str,
     pub(crate) seen: String,
 }

@@ -15,6 +15,8 @@ pub(crate) enum Loss {
     Answer,
     /// The same, and the process is stuck.
     Hangs,
+    /// Nothing is done: the connection is gone, and the next delivery makes a new one.
+    Connection,
 }
 
 /// The destination, as every process sees it.
@@ -70,12 +72,16 @@ impl Sink for Writer {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let (verdicts, loss) = self.ledger.look(|table| {
             table.deliveries += 1;
+            if table.losses.front() == Some(&Loss::Connection) {
+                table.losses.pop_front();
+                return Err(SinkError::unavailable("connection"));
+            }
             let verdicts = transaction(table, &self.session, batch)?;
             Ok::<_, SinkError>((verdicts, table.losses.pop_front()))
         })?;
         match loss {
             None => Ok(Delivery::from_verdicts(verdicts)),
-            Some(Loss::Answer) => Err(SinkError::unavailable("commit")),
+            Some(Loss::Answer | Loss::Connection) => Err(SinkError::unavailable("commit")),
             Some(Loss::Hangs) => std::future::pending().await,
         }
     }
