@@ -39,8 +39,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     mutation(
         "OB-1: dead letters are not written",
         "runtime/src/tenure/settle.rs",
-        "            up_to: up_to.or(passed),\n            dead_letters,",
-        "            up_to: up_to.or(passed),\n            dead_letters: Vec::new(),",
+        "            dead_letters,\n            then,",
+        "            dead_letters: Vec::new(),\n            then,",
     ),
     mutation(
         "OB-1, OB-2: what was passed is saved over a seek",
