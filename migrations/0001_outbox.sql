@@ -210,12 +210,14 @@ create table outbox_cursors (
     resumed_at timestamptz,
     seek_txid xid8,
     seek_seq bigint,
-    -- When an operator last decided where the cursor goes on, in microseconds since 1970,
-    -- and the last event delivered to a destination that keeps a position of its own: what
-    -- it has stored is compared with these.
+    -- For destinations that keep a position of their own, which is compared with these: when
+    -- an operator last decided where the cursor goes on, in microseconds since 1970; the last
+    -- event that was delivered; and the last that was ever about to be.
     generation bigint not null default 0,
     delivered_txid xid8,
     delivered_seq bigint,
+    marked_txid xid8,
+    marked_seq bigint,
     obeyed bigint not null default 0,
     created_at timestamptz not null default compute_now(),
     -- When the position was saved. Nothing that was published later has been passed.

@@ -131,13 +131,10 @@ impl<S: Store> Dispatch<S> {
         loop {
             tenure.look_ahead(&mut work, feed).await?;
             let step = match work.todo() {
-                Todo::Deliver(task) => {
-                    tenure.mark(&task, &work).await?;
-                    match tenure.attempt(&task.batch).await? {
-                        Ok(attempt) => work.after(attempt),
-                        Err(error) => work.not_opened(error),
-                    }
-                }
+                Todo::Deliver(task) => match tenure.deliver(&task, &work).await? {
+                    Ok(attempt) => work.after(attempt),
+                    Err(error) => work.not_opened(error),
+                },
                 Todo::Settle(step) => step,
                 Todo::AwaitNeighbour => {
                     tenure.await_neighbour(&mut work, feed).await?;

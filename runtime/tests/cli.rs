@@ -94,6 +94,7 @@ fn the_schema_is_printed_whether_or_not_there_is_a_configuration() {
         [
             "cursor",
             "database",
+            "http",
             "log",
             "poll",
             "retention",

@@ -225,6 +225,15 @@ impl Session {
         Progress::new(self.flow.clone(), self.token, position)
     }
 
+    /// The same progress under this session's token, if it is of the same flow and of an older
+    /// owner. A sink that stores it when it is [asked](Sink::progress) fences that owner off at
+    /// once, and not only with its first delivery.
+    #[must_use]
+    pub fn renewed(&self, stored: &Progress) -> Option<Progress> {
+        let older = *stored.flow() == self.flow && stored.token() < self.token;
+        older.then(|| self.progress(stored.position()))
+    }
+
     /// Up to where events of this session are stored already, by what the destination has
     /// stored last: [`Position::BEGINNING`] if there is nothing, or an operator has sent
     /// the cursor elsewhere since. Look at it in each delivery's own transaction, with the
@@ -345,6 +354,21 @@ mod tests {
         assert_eq!(seen(&first, &first), Ok(HERE));
         assert_eq!(seen(&first, &session("1/2", 0, 6)), Ok(HERE));
         assert_eq!(first.stored_up_to(None).ok(), Some(Position::BEGINNING));
+    }
+
+    #[test]
+    fn an_older_owners_progress_is_renewed_and_nobody_elses() {
+        let stored = session("1/2", 0, 5).progress(HERE);
+        let renewed = session("1/2", 0, 6).renewed(&stored);
+        assert_eq!(renewed, Some(session("1/2", 0, 6).progress(HERE)));
+        for other in [
+            session("1/2", 0, 5),
+            session("1/2", 0, 4),
+            session("1/2", 9, 6),
+            session("3/4", 0, 6),
+        ] {
+            assert_eq!(other.renewed(&stored), None);
+        }
     }
 
     #[test]

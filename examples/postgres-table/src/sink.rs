@@ -122,13 +122,9 @@ impl Sink for TableSink {
         let deadline = self.deadline;
         let reading = async {
             let mut connection = self.connected().await?;
-            let read: Option<String> = sqlx::query_scalar(sql(&self.to.statements.progress))
-                .bind(&self.session.sink)
-                .fetch_one(&mut connection)
-                .await
-                .map_err(|error| classify("read the progress", error))?;
+            let progress = self.take_over(&mut connection).await?;
             self.connection = Some(connection);
-            parsed(read)
+            Ok(progress)
         };
         let progress = timeout(deadline, reading).await;
         progress.unwrap_or_else(|_| Err(too_slow("read the progress")))
@@ -171,6 +167,34 @@ impl TableSink {
         Ok(())
     }
 
+    /// Reads the progress and puts our own token on it: an older owner that wakes up late is
+    /// fenced off from now on, also before we have stored anything.
+    async fn take_over(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Option<Progress>, SinkError> {
+        let (statements, sink) = (&self.to.statements, &self.session.sink);
+        let while_doing = |error| classify("read the progress", error);
+        let mut transaction = connection.begin().await.map_err(while_doing)?;
+        let stored: Option<String> = sqlx::query_scalar(sql(&statements.lock))
+            .bind(sink)
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(while_doing)?;
+        let progress = parsed(stored)?;
+        // What is of another flow is left as it is: the runtime judges it.
+        if let Some(ours) = progress.as_ref().and_then(|it| self.session.renewed(it)) {
+            sqlx::query(sql(&statements.advance))
+                .bind(sink)
+                .bind(ours.to_string())
+                .execute(&mut *transaction)
+                .await
+                .map_err(while_doing)?;
+        }
+        transaction.commit().await.map_err(while_doing)?;
+        Ok(progress)
+    }
+
     async fn store(
         &self,
         connection: &mut PgConnection,
@@ -191,7 +215,7 @@ impl TableSink {
             return Ok(Delivery::All);
         };
         let written = rows(&fresh, &self.to.key, &self.to.encoder);
-        upsert(&mut transaction, statements, &written)
+        upsert(&mut transaction, statements, &written, batch.is_apart())
             .await
             .map_err(while_doing)?;
         if let Some(end) = written.end.filter(|_| !batch.is_apart()) {
@@ -211,6 +235,7 @@ async fn upsert(
     connection: &mut PgConnection,
     statements: &Statements,
     written: &Written,
+    apart: bool,
 ) -> Result<(), sqlx::Error> {
     let rows = &written.rows;
     if rows.keys.is_empty() {
@@ -225,6 +250,7 @@ async fn upsert(
         .bind(&rows.txids)
         .bind(&rows.seqs)
         .bind(&rows.bodies)
+        .bind(apart)
         .execute(connection)
         .await?;
     Ok(())

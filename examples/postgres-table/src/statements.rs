@@ -11,7 +11,6 @@ pub(crate) struct Statements {
     pub(crate) create: Arc<str>,
     pub(crate) check: Arc<str>,
     pub(crate) begin_sink: Arc<str>,
-    pub(crate) progress: Arc<str>,
     pub(crate) lock: Arc<str>,
     pub(crate) upsert: Arc<str>,
     pub(crate) advance: Arc<str>,
@@ -42,9 +41,10 @@ impl Statements {
         );
         let begin_sink =
             format!("insert into {progress} (sink) values ($1) on conflict do nothing");
-        let read = format!("select progress from {progress} where sink = $1");
-        let lock = format!("{read} for update");
-        // An older event, such as a replay, does not replace a newer one.
+        let lock = format!("select progress from {progress} where sink = $1 for update");
+        // What is delivered apart may be older than what is there, and does not replace it. In
+        // the flow the later event counts, whatever its position: after a restore the
+        // positions may begin anew.
         let upsert = format!(
             "insert into {events} as kept (key, id, type, tenant_id, subject, txid, seq, body)
              select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],
@@ -53,7 +53,7 @@ impl Statements {
                  id = excluded.id, type = excluded.type, tenant_id = excluded.tenant_id,
                  subject = excluded.subject, txid = excluded.txid, seq = excluded.seq,
                  body = excluded.body
-             where (kept.txid, kept.seq) <= (excluded.txid, excluded.seq)"
+             where not $9 or (kept.txid, kept.seq) <= (excluded.txid, excluded.seq)"
         );
         let advance = format!("update {progress} set progress = $2 where sink = $1");
         let shared = |text: String| Arc::from(text);
@@ -62,7 +62,6 @@ impl Statements {
             create: shared(create),
             check: shared(check),
             begin_sink: shared(begin_sink),
-            progress: shared(read),
             lock: shared(lock),
             upsert: shared(upsert),
             advance: shared(advance),

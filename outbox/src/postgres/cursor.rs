@@ -27,7 +27,7 @@ update {schema}.outbox_cursors
 set token = $2, txid = seek_txid, seq = seek_seq, system_identifier = default,
     generation = greatest(generation + 1,
         (extract(epoch from {schema}.compute_now()) * 1000000)::bigint),
-    delivered_txid = null, delivered_seq = null,
+    delivered_txid = null, delivered_seq = null, marked_txid = null, marked_seq = null,
     attempts = default, next_retry_at = null, last_error_kind = null, last_error = null,
     suspect_txid = null, suspect_seq = null, suspect_attempts = null, suspect_since = null,
     suspect_stage = null, suspect_code = null, suspect_error = null,
@@ -40,11 +40,8 @@ where stream = 'outbox' and consumer = $1 and token <= $2 and seek_txid is not n
 /// A row that is visible belongs to a transaction that has ended, and those are below
 /// the snapshot's end: one at or above it was not written in this cluster.
 const CLAIM: &str = "\
-insert into {schema}.outbox_cursors as kept (stream, consumer, txid, seq, token, obeyed, generation)
-select 'outbox', $1, $3, $4, $2, coalesce(max(id), 0),
-    coalesce((extract(epoch from max(at) filter (where sink = $5 and command = 'forget'))
-        * 1000000)::bigint, 0)
-from {schema}.outbox_operations
+insert into {schema}.outbox_cursors as kept (stream, consumer, txid, seq, token, obeyed)
+select 'outbox', $1, $3, $4, $2, coalesce(max(id), 0) from {schema}.outbox_operations
 on conflict (stream, consumer) do update
 set token = excluded.token, obeyed = excluded.obeyed
 where kept.token <= excluded.token
@@ -57,7 +54,7 @@ returning txid, seq,
     (pg_control_system()).system_identifier || '/' || (
         select oid from pg_database where datname = current_database()
     ) || '/' || kept.tableoid as origin,
-    generation, delivered_txid, delivered_seq,
+    generation, delivered_txid, delivered_seq, marked_txid, marked_seq, xmax = 0 as made,
     attempts, extract(epoch from next_retry_at - {schema}.compute_now())::float8 as wait,
     case when paused_at is not null then coalesce(pause_reason, '') end as paused,
     suspect_txid, suspect_seq, suspect_attempts, suspect_stage, suspect_code, suspect_error,
@@ -75,6 +72,16 @@ update {schema}.outbox_cursors set system_identifier = 0
 where stream = 'outbox' and consumer = $1 and token = $2
     and system_identifier = (pg_control_system()).system_identifier
     and txid >= pg_snapshot_xmin(pg_current_snapshot())";
+
+/// A cursor that was made anew begins after the last one was forgotten. Asked in a statement
+/// of its own: the claim may have waited for that very order without seeing it.
+const BEGIN_ANEW: &str = "\
+update {schema}.outbox_cursors set generation = coalesce((
+    select (extract(epoch from max(at)) * 1000000)::bigint from {schema}.outbox_operations
+    where sink = $3 and command = 'forget'
+), 0)
+where stream = 'outbox' and consumer = $1 and token = $2
+returning generation";
 
 /// That a delivery was never settled is told to one holder, who takes it for a death of
 /// the last one: told again, it would count twice.
@@ -124,7 +131,14 @@ async fn claim(
         .fetch_optional(&mut *transaction)
         .await?;
     let mut claimed = row.as_ref().map(cursor).transpose()?;
-    if let Some(cursor) = &mut claimed {
+    if let (Some(cursor), Some(row)) = (&mut claimed, &row) {
+        if row.try_get("made")? {
+            let begun = ours(BEGIN_ANEW)
+                .bind(sink)
+                .fetch_one(&mut *transaction)
+                .await?;
+            cursor.flow = Flow::new(cursor.flow.origin(), begun.try_get("generation")?);
+        }
         if ours(BEYOND)
             .execute(&mut *transaction)
             .await?
@@ -158,6 +172,7 @@ fn cursor(row: &PgRow) -> Result<Cursor, sqlx::Error> {
             seq: row.try_get("seq")?,
         },
         delivered: position(row, "delivered_txid", "delivered_seq")?,
+        marked: position(row, "marked_txid", "marked_seq")?,
         flow: Flow::new(
             row.try_get::<String, _>("origin")?,
             row.try_get("generation")?,

@@ -104,10 +104,15 @@ where stream = 'outbox' and consumer = $1 and token = $2
     and (delivered_txid is null or (delivered_txid, delivered_seq) < ($3, $4))";
 
 /// The connection flushes what it commits, and with it every commit before: what was read
-/// may then be stored elsewhere for good.
+/// may then be stored elsewhere for good. What was ever marked tells a destination that is
+/// ahead of the cursor from one that is ahead of this database.
 const MARK: &str = concat!(
     "update {schema}.outbox_cursors as kept
      set in_hand_txid = $3, in_hand_seq = $4, delivering = true,
+     marked_txid = case when (kept.marked_txid, kept.marked_seq) > ($3, $4)
+         then kept.marked_txid else $3 end,
+     marked_seq = case when (kept.marked_txid, kept.marked_seq) > ($3, $4)
+         then kept.marked_seq else $4 end,
      hunt_txid = $14, hunt_seq = $15, ",
     suspect_after!("kept.txid, kept.seq"),
     " where stream = 'outbox' and consumer = $1 and token = $2

@@ -130,6 +130,8 @@ pub struct Cursor {
     pub position: Position,
     /// The last event that a destination with a position of its own was told to have.
     pub delivered: Option<Position>,
+    /// The last end that was ever marked in this flow: no honest destination is beyond it.
+    pub marked: Option<Position>,
     /// The run of positions that it goes through.
     pub flow: Flow,
     /// What makes the position meaningless in this database.

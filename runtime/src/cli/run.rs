@@ -79,7 +79,7 @@ async fn work(config: Config, stop: CancellationToken) -> Result<(), Failure> {
     let version = env!("CARGO_PKG_VERSION");
     info!(version, holder, sinks = names.join(","), "started");
     let pages = |board| {
-        let (database, holder, stop) = (database.clone(), holder.clone(), stop.clone());
+        let (database, holder, stop) = (for_pages(&settings), holder.clone(), stop.clone());
         Pages::new(board, database, holder, names, stop).router()
     };
     // Ends with this function: nobody who asks delays a stop.
@@ -88,6 +88,19 @@ async fn work(config: Config, stop: CancellationToken) -> Result<(), Failure> {
     worker::run(store, config.worker, sinks, board, stop.clone()).await;
     info!(holder, "stopped");
     Ok(())
+}
+
+/// What the pages ask has connections of its own: however often somebody looks, and whatever
+/// becomes of a question, no delivery waits for it.
+fn for_pages(settings: &ConnectSettings) -> Database {
+    let patience = Duration::from_secs(2);
+    Database::lazy(&ConnectSettings {
+        application_name: "sinks http".to_owned(),
+        max_connections: 2,
+        connect_timeout: patience,
+        statement_timeout: patience,
+        ..settings.clone()
+    })
 }
 
 /// Answers HTTP until the handle is dropped.

@@ -25,7 +25,8 @@ pub(super) struct Database {
     /// The schema of the tables.
     #[schemars(length(min = 1, max = 63))]
     pub(super) schema: String,
-    /// The most connections this process opens, besides two that its leases have to themselves.
+    /// The most connections this process opens, besides two that its leases have to themselves and
+    /// two for the pages of the role `http`.
     #[schemars(range(min = 2, max = 1000))]
     pub(super) max_connections: u32,
     /// How long opening a connection may take: 100ms to 1h.

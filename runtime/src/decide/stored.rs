@@ -6,7 +6,7 @@
 //! silence, so a person must decide. A seek is such a decision: it begins a new generation,
 //! and what was stored before that counts no more.
 
-use outbox::{Cursor, Position, Txid};
+use outbox::{Cursor, Position};
 use outbox_sinks::Progress;
 
 /// What follows from a destination's own position.
@@ -20,10 +20,9 @@ pub enum Stored {
     Stop(String),
 }
 
-/// Compares what a destination has stored with the cursor. `horizon`: all transactions of
-/// this database below it have ended.
+/// Compares what a destination has stored with the cursor. `token`: that of our lease.
 #[must_use]
-pub fn stored(cursor: &Cursor, horizon: Txid, progress: Option<&Progress>) -> Stored {
+pub fn stored(cursor: &Cursor, token: i64, progress: Option<&Progress>) -> Stored {
     let Some(progress) = progress else {
         return behind(cursor, None, "nothing");
     };
@@ -37,8 +36,10 @@ pub fn stored(cursor: &Cursor, horizon: Txid, progress: Option<&Progress>) -> St
         Some("is of another outbox")
     } else if theirs.generation() > ours.generation() {
         Some("was reached after an order that this database does not know of")
-    } else if position.txid >= horizon {
-        Some("lies beyond all transactions of this database, which was restored")
+    } else if progress.token() > token {
+        Some("was stored under a lease that this database does not know of: it was restored")
+    } else if Some(position) > cursor.marked && position > cursor.position {
+        Some("lies beyond all that this database ever sent: it was restored, or lost commits")
     } else {
         None
     };
@@ -80,7 +81,7 @@ mod tests {
     use outbox::Flow;
     use outbox_sinks::Session;
 
-    const HORIZON: Txid = Txid(100);
+    const TOKEN: i64 = 3;
 
     fn at(seq: i64) -> Position {
         Position::new(50, seq)
@@ -95,15 +96,17 @@ mod tests {
         session.progress(position)
     }
 
-    /// A cursor at 5 in generation 7, whose destination was told to have everything to 4.
+    /// A cursor at 5 in generation 7, whose destination was told to have everything to 4, and
+    /// was about to get events up to 8.
     fn judged(progress: Option<&Progress>) -> Stored {
         let cursor = Cursor {
             position: at(5),
             delivered: Some(at(4)),
+            marked: Some(at(8)),
             flow: flow("here", 7),
             ..Cursor::default()
         };
-        stored(&cursor, HORIZON, progress)
+        stored(&cursor, TOKEN, progress)
     }
 
     fn after(origin: &str, generation: i64, position: Position) -> Stored {
@@ -125,6 +128,7 @@ mod tests {
     #[test]
     fn the_cursor_follows_a_destination_that_is_ahead() {
         assert_eq!(after("here", 7, at(6)), Stored::Ahead(at(6)));
+        assert_eq!(after("here", 7, at(8)), Stored::Ahead(at(8)));
     }
 
     #[test]
@@ -149,7 +153,7 @@ mod tests {
             position: at(5),
             ..Cursor::default()
         };
-        assert_eq!(stored(&new, HORIZON, None), Stored::GoOn);
+        assert_eq!(stored(&new, TOKEN, None), Stored::GoOn);
     }
 
     #[test]
@@ -158,8 +162,14 @@ mod tests {
         stops(&after("there", 8, at(6)), "another outbox");
         stops(&after("here", 8, at(6)), "does not know of");
         stops(
-            &after("here", 7, Position::new(100, 1)),
-            "beyond all transactions",
+            &after("here", 7, at(9)),
+            "beyond all that this database ever sent",
+        );
+        let lease = Session::new("x", TOKEN + 1, Duration::from_secs(1));
+        let newer = lease.in_flow(flow("here", 7)).progress(at(5));
+        stops(
+            &judged(Some(&newer)),
+            "a lease that this database does not know of",
         );
     }
 
@@ -173,7 +183,7 @@ mod tests {
         for origin in ["here", "there"] {
             for (generation, position) in [(6, at(9)), (0, Position::new(100, 1))] {
                 let before = progress(flow(origin, generation), position);
-                let judged = stored(&decided, HORIZON, Some(&before));
+                let judged = stored(&decided, TOKEN, Some(&before));
                 assert_eq!(judged, Stored::GoOn);
             }
         }

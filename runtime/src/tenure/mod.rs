@@ -3,6 +3,7 @@
 //! Every action ends early when the lease is lost, and a stop or an operator's command
 //! ends every wait. A delivery in hand may go on after a stop for `shutdown_timeout`.
 
+mod deliver;
 mod open;
 mod settle;
 
@@ -10,8 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outbox::{Cursor, Failure, Lease, Mark, Position, Then};
-use outbox_sinks::{Batch, BatchLimits, ErrorKind, Sink, SinkError};
+use outbox::{Cursor, Failure, Lease, Position, Then};
+use outbox_sinks::{Batch, BatchLimits, ErrorKind, Sink};
 use settle::at;
 pub(crate) use settle::describe;
 use tokio::sync::OwnedSemaphorePermit;
@@ -20,7 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::attempt;
 use crate::board::State;
-use crate::decide::{Attempt, Before, Hunt, Rules, Task, Work, other_history, resume};
+use crate::decide::{Before, Hunt, Rules, Work, other_history, resume};
 use crate::dispatch::Dispatch;
 use crate::feed::{Fed, Feed, From};
 use crate::hold::{Ended, Hold};
@@ -320,65 +321,6 @@ impl<'a, S: Store> Tenure<'a, S> {
                 return Ok(());
             }
         }
-    }
-
-    /// Writes down what is about to be delivered, for those who need that.
-    pub(crate) async fn mark(&mut self, task: &Task, work: &Work<'_>) -> Result<(), Ended> {
-        self.hold.check().await?;
-        let end = task.batch.end();
-        // A frozen range must come again as it was; and what the database could still lose
-        // must not be stored elsewhere for good: the write flushes it.
-        let of = &self.of.connector;
-        let ahead = (of.frozen_ranges() || of.stores_position()) && self.marked != Some(end);
-        if !(task.mark || ahead || self.hunt != Hunt::No) {
-            return Ok(());
-        }
-        if self.turn.is_none() && (task.mark || self.hunt != Hunt::No) {
-            // One at a time in a process: so a death is laid to one sink only.
-            let turn = Arc::clone(&self.of.hunting).acquire_owned();
-            self.turn = self.hold.until_stopped(turn).await?.ok();
-        }
-        let mark = Mark {
-            end,
-            hunt: match self.hunt {
-                Hunt::Until(end) => Some(end),
-                Hunt::No | Hunt::NextBatch => None,
-            },
-            suspect: work.suspect(),
-        };
-        let (store, sink, lease) = (self.hold.store, self.hold.sink, self.hold.lease);
-        self.hold
-            .write(self.history, || store.mark(sink, lease, &mark))
-            .await?;
-        self.marked = Some(end);
-        Ok(())
-    }
-
-    /// Delivers a batch once. The outer error: there is no sink, and it can't be opened.
-    pub(crate) async fn attempt(
-        &mut self,
-        batch: &Batch,
-    ) -> Result<Result<Attempt, SinkError>, Ended> {
-        let deadline = self.of.sink.delivery_timeout;
-        let mut sink = match self.sink.take() {
-            Some(sink) => sink,
-            None => match self.open().await? {
-                Ok(sink) => sink,
-                Err(error) => return Ok(Err(error)),
-            },
-        };
-        let call = self.of.board.delivering(deadline);
-        let delivery = attempt::deliver(&mut *sink, batch, deadline);
-        let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
-        call.attempted(batch, &outcome);
-        // A destination that fails may be back in an older state, restored: it is asked
-        // again how far it has come before it gets anything more.
-        if usable && outcome.is_err() && self.of.connector.stores_position() {
-            self.let_go_of(sink).await;
-        } else {
-            self.sink = usable.then_some(sink);
-        }
-        Ok(Ok(outcome))
     }
 
     /// Saves what may be saved and closes the sink.

@@ -44,17 +44,17 @@ impl<S: Store> Tenure<'_, S> {
         sink: Box<dyn Sink>,
         progress: Option<&Progress>,
     ) -> Result<Box<dyn Sink>, Ended> {
-        let store = self.hold.store;
-        let head = self.hold.ask(|| store.head()).await?;
         // It may have come further since it was claimed.
         self.cursor.position = self.saved;
-        match stored(&self.cursor, head.horizon, progress) {
+        match stored(&self.cursor, self.hold.lease.token, progress) {
             Stored::GoOn => Ok(sink),
             Stored::Ahead(position) => {
                 let (name, cursor) = (self.hold.sink, self.cursor.position);
                 info!(sink = name, %cursor, %position, "following the destination's position");
                 self.sink = Some(sink);
                 self.cursor.delivered = Some(position);
+                // What was in hand at the last death is stored.
+                self.died = false;
                 self.commit(Some(position), Vec::new()).await?;
                 Err(Ended::Resumed)
             }

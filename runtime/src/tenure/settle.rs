@@ -126,6 +126,10 @@ impl<S: Store> Tenure<'_, S> {
         self.of.board.settled(&settlement);
         self.turn = None;
         self.saved = settlement.up_to.unwrap_or(self.saved);
+        if let Then::BackOff(failure) = settlement.then {
+            self.cursor.suspect = failure.suspect;
+        }
+        self.cursor.suspect.take_if(|it| it.position <= self.saved);
         let dead_letters = settlement.dead_letters.iter();
         self.buried
             .extend(dead_letters.map(|dead| dead.event.position()));

@@ -28,6 +28,7 @@ pub(crate) struct CursorRow {
     /// How often an operator has decided where it goes on.
     pub(crate) generation: i64,
     pub(crate) delivered: Option<Position>,
+    pub(crate) marked: Option<Position>,
     /// Why a person has to say where it goes on, as `status` shows it.
     pub(crate) stopped: Option<String>,
 }
@@ -147,6 +148,7 @@ impl World {
         Some(Cursor {
             position: row.position,
             delivered: row.delivered,
+            marked: row.marked,
             flow: Flow::new("0/0/0", row.generation),
             origin: Origin::Here,
             attempts: row.attempts,
@@ -217,6 +219,7 @@ impl World {
             return Owned::No;
         };
         (row.in_hand, row.delivering, row.hunt) = (Some(mark.end), true, mark.hunt);
+        row.marked = row.marked.max(Some(mark.end));
         row.suspect(mark.suspect.as_ref(), now);
         self.trial_was_written(sink);
         Owned::Yes

@@ -74,13 +74,13 @@ impl Outcome {
         }
         let doubtful = blame_nobody_in_doubt(&mut verdicts);
         let error = self.error(batch, &mut route, doubtful);
+        send_again_in_order(batch, &mut verdicts, &mut route);
         let undecided = verdicts
             .iter()
             .all(|verdict| *verdict == Verdict::Unconfirmed);
         if undecided || error.kind() == ErrorKind::Fenced {
             return Err(error);
         }
-        send_again_in_order(batch, &mut verdicts, route);
         Ok(Delivery::from_verdicts(verdicts))
     }
 
@@ -316,6 +316,13 @@ mod tests {
         let error = concluded(&["a", "b", "c"], all, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Failed, "it has to be halved");
         assert!(error.chain().contains("INVALID_RECORD"), "{error:?}");
+        let followed = vec![refused(0), refused(1)];
+        let error = concluded(&["a", "b", "a", "b"], followed, None).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Failed,
+            "also if their followers went through"
+        );
         let denied = vec![
             refused(0),
             refused(1),

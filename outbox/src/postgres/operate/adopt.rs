@@ -283,6 +283,7 @@ async fn renumber(
              generation = greatest(generation + 1,
                  (extract(epoch from {schema}.compute_now()) * 1000000)::bigint),
              delivered_txid = null, delivered_seq = null,
+             marked_txid = null, marked_seq = null,
              attempts = 0, next_retry_at = null, last_error_kind = null, last_error = null,
              suspect_txid = null, suspect_seq = null, suspect_attempts = null,
              suspect_since = null, suspect_stage = null, suspect_code = null,

@@ -267,6 +267,7 @@ impl Store for MemoryStore {
             return Ok(Owned::No);
         }
         state.cursor.in_hand = Some(mark.end);
+        state.cursor.marked = state.cursor.marked.max(Some(mark.end));
         state.cursor.delivering = true;
         state.cursor.hunt = mark.hunt;
         state.cursor.suspect.clone_from(&mark.suspect);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_sinks::{Delivery, ErrorKind, Verdict};
+use outbox_sinks::{Delivery, ErrorKind};
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
@@ -49,7 +49,7 @@ async fn d13_after_a_fatal_error_a_new_producer_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_against_a_request_makes_its_events_refused() {
+async fn an_answer_against_a_request_of_several_blames_none_of_them() {
     let cluster = MockCluster::new(1).expect("a mock cluster starts");
     cluster
         .create_topic("events", 1, 1)
@@ -62,16 +62,12 @@ async fn an_answer_against_a_request_makes_its_events_refused() {
     .await;
     let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_RECORD;
     cluster.request_errors(RDKafkaApiKey::Produce, &[refused]);
-    let Delivery::Each(verdicts) = sink.deliver(&events(0)).await.expect("verdicts") else {
-        panic!("a request was refused");
-    };
-    assert!(
-        matches!(&verdicts[0], Verdict::Refused(refusal) if refusal.code() == "INVALID_RECORD")
-    );
-    assert!(
-        !verdicts.contains(&Verdict::Delivered),
-        "nothing overtakes what was refused"
-    );
+    let error = sink
+        .deliver(&events(0))
+        .await
+        .expect_err("a request was refused");
+    assert_eq!(error.kind(), ErrorKind::Failed, "it has to be halved");
+    assert!(error.chain().contains("INVALID_RECORD"), "{error:?}");
     assert_eq!(
         sink.deliver(&events(0)).await.expect("taken at last"),
         Delivery::All
