@@ -7,7 +7,7 @@ SIM_SEEDS ?= 3000
 SIM_SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers sim mutations build lint fmt clean
+.PHONY: help demo test test-servers guide sim mutations build lint fmt clean
 
 help: ## Lists what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ test: ## Runs all tests against real servers, which it installs if need be
 
 test-servers: ## Installs the servers that the tests start, and lists them
 	@scripts/setup-test-servers
+
+guide: ## Follows docs/write-a-sink.md to the letter, as `make test` does among other things
+	@scripts/setup-build
+	@scripts/setup-test-servers
+	@scripts/follow-guide
 
 sim: ## Simulates the loop: SIM_SEEDS=10000 runs so many seeds, SIM_SEED=7 that one
 	@scripts/setup-build
