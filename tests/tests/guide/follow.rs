@@ -68,6 +68,9 @@ impl Reader {
             ("CARGO_TARGET_DIR", target.to_str().unwrap()),
             // What the lock file names is here already, for it built this test.
             ("CARGO_NET_OFFLINE", "true"),
+            // Nobody looks into these programs with a debugger, or builds them twice.
+            ("CARGO_PROFILE_DEV_DEBUG", "false"),
+            ("CARGO_INCREMENTAL", "0"),
         ];
         let shell = Shell::start(&empty, folder.path().join("command"), &environment);
         Self { shell, folder }
