@@ -9,7 +9,7 @@ SIM_SEED ?=
 SINK ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers conformance sim mutations build lint fmt clean
+.PHONY: help demo test test-servers conformance guide sim mutations build lint fmt clean
 
 help: ## Lists what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,10 +30,16 @@ test: ## Runs all tests against real servers, which it installs if need be
 test-servers: ## Installs the servers that the tests start, and lists them
 	@scripts/setup-test-servers
 
-conformance: ## Holds every sink and the examples against the contract, on real servers: SINK=kafka runs that one
+conformance: ## Holds every sink and the examples against the contract: SINK=kafka does that one
 	@scripts/setup-build
 	@scripts/setup-test-servers
 	@cargo test --quiet --locked -p outbox-tests --all-features --test conformance -- $(SINK)
+
+guide: ## Follows docs/write-a-sink.md to the letter, as `make test` does among other things
+	@scripts/setup-build
+	@scripts/setup-test-servers
+	@scripts/follow-guide
+
 
 sim: ## Simulates the loop: SIM_SEEDS=10000 runs so many seeds, SIM_SEED=7 that one
 	@scripts/setup-build

@@ -8,6 +8,9 @@
 //! [`error`](SinkError), [`kind`](SinkKind); for exactly once [`progress`](Progress); then
 //! [`format`](Format), [`template`](Template) and [`lines`](Lines), which many sinks use;
 //! then one sink's folder, for example `file/`.
+//!
+//! To write one, follow `docs/write-a-sink.md` in the repository: from `cargo new` to a sink that
+//! is tested with the suite in `conformance` (the feature of that name), an afternoon is enough.
 
 mod batch;
 mod closure;

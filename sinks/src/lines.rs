@@ -2,7 +2,7 @@
 
 use outbox::Event;
 
-use crate::{Delivery, Encoder, Verdict};
+use crate::{Delivery, Encoder, Refusal, Verdict};
 
 /// The lines of one batch, and what the delivery comes to once they are durable:
 /// [`Encoder::lines`] makes them.
@@ -31,18 +31,34 @@ impl Encoder {
         let mut bytes = Vec::new();
         let mut verdicts = Vec::with_capacity(events.len());
         for event in events {
-            let start = bytes.len();
-            match self.encode(event, &mut bytes) {
-                Ok(()) => {
-                    flatten(bytes.get_mut(start..).unwrap_or_default());
-                    bytes.push(b'\n');
-                    verdicts.push(Verdict::Delivered);
-                }
-                Err(refusal) => verdicts.push(Verdict::Undeliverable(refusal)),
-            }
+            verdicts.push(match self.line(event, &mut bytes) {
+                Ok(()) => Verdict::Delivered,
+                Err(refusal) => Verdict::Undeliverable(refusal),
+            });
         }
         let delivery = Delivery::from_verdicts(verdicts);
         Lines { bytes, delivery }
+    }
+
+    /// Appends the event to `out` as one line of JSON, with its end: for a destination that
+    /// wants more than the lines, such as a name before each of them.
+    ///
+    /// ```
+    /// use outbox_sinks::{Encoder, Event, Position};
+    /// let event = Event::new(Position::new(1, 2), "a.b", "{\"id\":\"e\",\n\"type\":\"a.b\"}");
+    /// let mut out = b"book ".to_vec();
+    /// Encoder::default().line(&event, &mut out).expect("the payload is an event");
+    /// assert_eq!(out, b"book {\"id\":\"e\", \"type\":\"a.b\",\"sequence\":\"1.2\"}\n");
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`]; `out` is as it was.
+    pub fn line(&self, event: &Event, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let start = out.len();
+        self.encode(event, out)?;
+        flatten(out.get_mut(start..).unwrap_or_default());
+        out.push(b'\n');
+        Ok(())
     }
 }
 

@@ -1,10 +1,12 @@
 //! What the author of a sink tells the kit about the destination.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use outbox::Event;
+use serde::Deserialize;
 
 use super::{Draft, Proxy};
 use crate::Connector;
@@ -120,6 +122,32 @@ impl Stored {
             body: body.into(),
         }
     }
+
+    /// One whose body is a JSON object with the event's id in `id`, as the formats `native`
+    /// and `cloudevents` write it. Nothing else is read: the kit sends numbers that few
+    /// parsers take.
+    ///
+    /// ```
+    /// use outbox_sinks::conformance::Stored;
+    /// let line = r#"{"id":"evt_1","data":{"huge":1e999},"sequence":"1.2"}"#;
+    /// assert_eq!(Stored::json(line), Stored::new("evt_1", line));
+    /// ```
+    ///
+    /// # Panics
+    /// If it is no such object: the check fails that asked for it.
+    pub fn json(body: impl Into<Vec<u8>>) -> Self {
+        let body = body.into();
+        let found: Result<Identified<'_>, _> = serde_json::from_slice(&body);
+        let id = found.map(|found| found.id.into_owned());
+        let id = id.expect("what is stored is a JSON object with a text `id`");
+        Self { id, body }
+    }
+}
+
+#[derive(Deserialize)]
+struct Identified<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
 }
 
 /// What a destination does with an event that it has already.

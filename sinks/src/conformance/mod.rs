@@ -57,6 +57,9 @@
 //! [proxy](Destination::proxy). The other methods make more checks possible: an event that can never be sent, one that
 //! the destination refuses, a server that can be killed, credentials that are wrong.
 //!
+//! `docs/write-a-sink.md` in the repository does all of it for a sink with a server of its own, and
+//! has the whole contract as a table.
+//!
 //! # The rules
 //!
 //! | rule | what a sink must keep |
