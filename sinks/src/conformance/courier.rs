@@ -40,6 +40,8 @@ pub(super) struct Courier {
     connector: Box<dyn Connector>,
     session: Session,
     sink: Option<Box<dyn Sink>>,
+    /// What the open sink's destination has stored, told when it was opened.
+    progress: Option<Progress>,
     journal: Arc<Journal>,
 }
 
@@ -53,6 +55,7 @@ impl Courier {
             connector,
             session,
             sink: None,
+            progress: None,
             journal,
         }
     }
@@ -72,18 +75,29 @@ impl Courier {
         Ok(answer.inspect_err(|error| self.journal.error("probe", error)))
     }
 
-    /// Opens a sink, in place of the one that may be open.
+    /// Opens a sink, in place of the one that may be open, and asks it how far its
+    /// destination has come if that stores a position.
     pub(super) async fn open(&mut self) -> Finding<Result<(), SinkError>> {
-        self.sink = None;
+        (self.sink, self.progress) = (None, None);
         let opening = self.connector.open(&self.session);
         let deadline = self.session.delivery_timeout;
-        let sink = match bounded("open", deadline, Rule::Deadline, opening).await? {
+        let mut sink = match bounded("open", deadline, Rule::Deadline, opening).await? {
             Ok(sink) => sink,
             Err(error) => {
                 self.journal.error("open", &error);
                 return Ok(Err(error));
             }
         };
+        if self.connector.stores_position() {
+            let asking = sink.progress();
+            match bounded("progress", deadline, Rule::Deadline, asking).await? {
+                Ok(progress) => self.progress = progress,
+                Err(error) => {
+                    self.journal.error("progress", &error);
+                    return Ok(Err(error));
+                }
+            }
+        }
         self.sink = Some(sink);
         Ok(Ok(()))
     }
@@ -199,17 +213,15 @@ impl Courier {
         self.session = self.session.clone().in_flow(flow);
     }
 
-    /// Asks how far the destination has come; opens a sink first if none is open.
-    pub(super) async fn progress(&mut self) -> Finding<Option<Progress>> {
-        if self.sink.is_none()
-            && let Err(error) = self.open().await?
-        {
-            return Err(Stop::own(format!(
-                "a sink can't be opened: {}",
-                describe(&error)
-            )));
-        }
-        let sink = self.sink.as_mut().expect("a sink was opened just now");
+    /// What the sink told when it was opened of how far its destination has come.
+    pub(super) const fn told(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+
+    /// Asks a sink that is to be asked nothing, since its connector says that no position
+    /// is stored. It must be open.
+    pub(super) async fn ask_anyway(&mut self) -> Finding<Option<Progress>> {
+        let sink = self.sink.as_mut().expect("a sink has delivered just now");
         let deadline = self.session.delivery_timeout;
         let answer = bounded("progress", deadline, Rule::Deadline, sink.progress()).await?;
         answer.map_err(|error| {
