@@ -9,6 +9,13 @@ use outbox::{Event, Flow, Position};
 
 use crate::{Batch, Delivery, Progress, SinkError};
 
+/// How long the runtime waits for [`Connector::probe`] before it drops the call and says
+/// that the destination did not answer.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the runtime waits for [`Sink::close`] before it drops the sink.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// A configured destination: it can be probed, and it opens sinks.
 ///
 /// # Contract
@@ -19,7 +26,7 @@ use crate::{Batch, Delivery, Progress, SinkError};
 /// same one: after an error, a panic, a missed deadline or a pause.
 ///
 /// *You must*: return from `open` within the session's `delivery_timeout` and from `probe`
-/// within 15 seconds (both are dropped after that), and keep secrets out of every error.
+/// within [`PROBE_TIMEOUT`] (both are dropped after that), and keep secrets out of every error.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -53,7 +60,7 @@ use crate::{Batch, Delivery, Progress, SinkError};
 #[async_trait]
 pub trait Connector: Send + Sync + 'static {
     /// Asks whether the destination can be reached and would take our events.
-    /// Changes nothing there.
+    /// Changes nothing there. It is dropped after [`PROBE_TIMEOUT`].
     ///
     /// # Errors
     /// What stands in the way, classified as in [`SinkError`].
@@ -164,8 +171,9 @@ pub trait Sink: Send {
     }
 
     /// Lets go of the destination. Called at most once, after this sink's last delivery;
-    /// everything that was reported as delivered is durable already. A sink that
-    /// panicked or missed its deadline is dropped instead.
+    /// everything that was reported as delivered is durable already, and what was not is
+    /// sent by nobody but the runtime: closing sends no event. It is dropped after
+    /// [`CLOSE_TIMEOUT`]; a sink that panicked or missed its deadline is dropped without it.
     ///
     /// # Errors
     /// Logged, and of no further consequence.
