@@ -61,7 +61,7 @@
 //!
 //! | rule | what a sink must keep |
 //! |---|---|
-//! | `limits` | A batch may hold something, and does not wait for ever. |
+//! | `limits` | A batch may hold something and does not wait for ever; it is frozen or covered, not both. |
 //! | `probe` | A probe succeeds where a delivery would, and changes nothing at the destination. |
 //! | `order` | Within one key, no event becomes durable before its predecessor. |
 //! | `payload` | The text of an event's data reaches the destination unchanged. |
