@@ -28,6 +28,10 @@ pub trait Destination: Send + Sync {
 
     /// A connector to the place. It goes to `via` instead of the server's own address if
     /// that is given: there the kit plays the network that fails.
+    ///
+    /// The order of events is looked at within each [key](Connector::key). A connector whose
+    /// key is finer than the destination's own, one for each event at the worst, leaves
+    /// nothing to look at: the checks of `order` pass and say nothing.
     fn connector(&self, place: &Self::Place, via: Option<SocketAddr>) -> Box<dyn Connector>;
 
     /// All events that are durable in the place at this moment, repetitions included,
@@ -50,6 +54,11 @@ pub trait Destination: Send + Sync {
 
     /// Kills the server as a power cut would, brings it back at the same address, and
     /// waits until it answers. `false` if that can't be done.
+    ///
+    /// `kill -9` shows less: what the server has written and not synced is in the system's
+    /// page cache, which survives. It finds what a server had only in its own memory. To find
+    /// a missing sync, cut the power of a virtual machine, or put the server's files on a
+    /// file system that can drop what was not synced.
     async fn crash(&self) -> bool {
         false
     }
@@ -107,6 +116,7 @@ pub trait Destination: Send + Sync {
 /// assert_eq!(stored.id, "evt_1");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stored {
     /// The event's id.
     pub id: String,
@@ -130,6 +140,7 @@ impl Stored {
 /// is [`Dropped`](Self::Dropped) if a replay gets a key of its own, and otherwise
 /// [`Merged`](Self::Merged); a topic is [`Kept`](Self::Kept).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Repetitions {
     /// It keeps both copies; consumers drop one by its id.
     Kept,

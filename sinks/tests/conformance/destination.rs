@@ -43,6 +43,7 @@ impl Destination for LedgerDestination {
     }
 
     fn connector(&self, place: &String, via: Option<SocketAddr>) -> Box<dyn Connector> {
+        let via = via.filter(|_| self.fault != Fault::GoesStraightToTheServer);
         self.to(via.unwrap_or(self.ledger.addr), place, PASSWORD)
     }
 

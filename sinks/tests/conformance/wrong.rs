@@ -33,22 +33,26 @@ const NO_OUTAGE: &[Wrong] = &[
     (Fault::CallsAnOutageUndeliverable, &[Rule::Outage]),
     (Fault::CallsAnOutageFailed, &[Rule::Outage]),
     (Fault::CallsAnOutageMisconfigured, &[Rule::Outage]),
+    (Fault::GoesStraightToTheServer, &[Rule::Outage, Rule::Probe]),
 ];
 
 const TRY_AGAIN: &[Wrong] = &[
     (Fault::ResendsAfterALostAnswer, &[Rule::Retries]),
     (Fault::LoopsUntilItWorks, &[Rule::Retries, Rule::Deadline]),
     (Fault::SendsLaterInTheBackground, &[Rule::Background]),
+    (Fault::FlushesWhenItCloses, &[Rule::Close]),
 ];
 
 const WAIT: &[Wrong] = &[
     (Fault::HasNoDeadline, &[Rule::Deadline]),
+    (Fault::ReturnsALittleLate, &[Rule::Deadline]),
     (Fault::HangsInClose, &[Rule::Close]),
 ];
 
 const TELL: &[Wrong] = &[
     (Fault::LeaksThePassword, &[Rule::Secrets]),
     (Fault::LeaksThePayload, &[Rule::Secrets]),
+    (Fault::LeaksTheSubject, &[Rule::Secrets]),
     (Fault::GivesNoAdvice, &[Rule::Configuration]),
     (Fault::ProbesNothing, &[Rule::Probe]),
     (Fault::ProbesByWriting, &[Rule::Probe]),
