@@ -35,7 +35,7 @@ impl Fault {
             Verdict::Delivered => false,
             Verdict::Undeliverable(_) => self != Self::CoversTheDead,
             Verdict::Refused(_) => self != Self::CoversTheRefused,
-            _ => true,
+            Verdict::Unconfirmed | _ => true,
         }
     }
 }
