@@ -30,6 +30,7 @@ impl LedgerDestination {
             password,
             fault: self.fault,
             timeout: self.delivery_timeout(),
+            known: Arc::default(),
         })
     }
 }

@@ -48,6 +48,7 @@ pub(crate) enum Fault {
     FlushesWhenItCloses,
     LeaksTheSubject,
     ReturnsALittleLate,
+    RemembersInItsConnector,
     /// No fault: it is back two seconds after an outage.
     TakesItsTimeToReconnect,
     /// No fault where repetitions are kept.

@@ -45,6 +45,8 @@ pub(crate) struct LedgerConnector {
     pub(crate) password: &'static str,
     pub(crate) fault: Fault,
     pub(crate) timeout: Duration,
+    /// What one that is wrong takes for delivered, until its process ends.
+    pub(crate) known: Arc<Mutex<HashSet<String>>>,
 }
 
 #[derive(Debug)]
@@ -250,6 +252,10 @@ impl LedgerSink {
             _ if fault == Fault::DropsReplays => event.id().to_owned(),
             count => format!("{}#{count}", event.id()),
         };
+        let remembers = fault == Fault::RemembersInItsConnector;
+        if remembers && !self.connector.known.lock().unwrap().insert(token.clone()) {
+            return Ok(true);
+        }
         if event.replay() > 0 && fault == Fault::SendsReplaysTwice {
             connection.put(&token, event.payload().as_bytes()).await?;
         }

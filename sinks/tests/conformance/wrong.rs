@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use outbox_sinks::conformance::{Repetitions, Rule};
+use outbox_sinks::conformance::{Check, Repetitions, Rule};
 
 use super::faults::Fault;
 use super::report;
@@ -134,4 +134,20 @@ async fn sinks_that_tell_operators_too_much_or_too_little_are_found() {
 #[tokio::test]
 async fn sinks_that_mistake_copies_owners_and_places_are_found() {
     break_exactly(SHARE).await;
+}
+
+/// Within one process nobody sees it.
+#[tokio::test]
+async fn a_sink_that_drops_repetitions_only_until_its_process_ends_is_found() {
+    let fault = Fault::RemembersInItsConnector;
+    let report = report(fault, false, Repetitions::Dropped).await;
+    let failed: BTreeSet<_> = report.failures().map(Check::name).collect();
+    for check in [
+        "the same batch again loses nothing",
+        "a batch that overlaps the last one loses nothing",
+        "after a drop without a close, the same lease goes on",
+        "after a drop without a close, a newer lease goes on",
+    ] {
+        assert!(failed.contains(check), "{check}\n{report}");
+    }
 }
