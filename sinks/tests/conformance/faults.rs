@@ -48,6 +48,8 @@ pub(crate) enum Fault {
     FlushesWhenItCloses,
     LeaksTheSubject,
     ReturnsALittleLate,
+    /// Says that it stores a position, and does not.
+    CallsAnOutageFailedWhenAsked,
     RemembersInItsConnector,
     /// No fault: it is back two seconds after an outage.
     TakesItsTimeToReconnect,

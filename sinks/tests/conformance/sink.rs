@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox_sinks::{
-    Batch, BatchLimits, Connector, Delivery, Event, Refusal, Session, Sink, SinkError, Verdict,
-    async_trait,
+    Batch, BatchLimits, Connector, Delivery, Event, Progress, Refusal, Session, Sink, SinkError,
+    Verdict, async_trait,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -119,6 +119,10 @@ impl Connector for LedgerConnector {
         Ok(Box::new(LedgerSink::new(self.clone(), session.token)))
     }
 
+    fn stores_position(&self) -> bool {
+        self.fault == Fault::CallsAnOutageFailedWhenAsked
+    }
+
     fn batch_limits(&self) -> BatchLimits {
         let limits = BatchLimits::default();
         match self.fault {
@@ -157,6 +161,15 @@ impl Sink for LedgerSink {
         match outcome {
             Ok(verdicts) => Ok(fault.answer(verdicts)),
             Err(error) => fault.hide(error, batch, &self.connector, &mut self.later),
+        }
+    }
+
+    async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
+        let asking = timeout(self.connector.timeout * 8 / 10, self.connector.connect());
+        match asking.await {
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(error)) if error.advice().is_some() => Err(error),
+            Ok(Err(_)) | Err(_) => Err(SinkError::failed("ask how far the ledger has come")),
         }
     }
 

@@ -151,3 +151,15 @@ async fn a_sink_that_drops_repetitions_only_until_its_process_ends_is_found() {
         assert!(failed.contains(check), "{check}\n{report}");
     }
 }
+
+#[tokio::test]
+async fn a_sink_that_takes_an_outage_for_something_else_when_asked_for_its_position_is_found() {
+    let report = report(
+        Fault::CallsAnOutageFailedWhenAsked,
+        false,
+        Repetitions::Kept,
+    )
+    .await;
+    let expected = BTreeSet::from([Rule::Outage, Rule::Progress]);
+    assert_eq!(report.broken_rules(), expected, "{report}");
+}
