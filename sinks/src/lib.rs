@@ -46,5 +46,5 @@ pub use lines::Lines;
 pub use outbox::{Event, Flow, Position};
 pub use progress::{InvalidProgress, Progress};
 pub use schemars;
-pub use sink::{BatchLimits, Connector, Session, Sink};
+pub use sink::{BatchLimits, CLOSE_TIMEOUT, Connector, PROBE_TIMEOUT, Session, Sink};
 pub use template::{InvalidTemplate, Template};

@@ -9,6 +9,13 @@ use outbox::{Event, Flow, Position};
 
 use crate::{Batch, Delivery, Progress, SinkError};
 
+/// How long the runtime waits for [`Connector::probe`] before it drops the call and says
+/// that the destination did not answer.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the runtime waits for [`Sink::close`] before it drops the sink.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// A configured destination: it can be probed, and it opens sinks.
 ///
 /// # Contract
@@ -19,7 +26,7 @@ use crate::{Batch, Delivery, Progress, SinkError};
 /// same one: after an error, a panic, a missed deadline or a pause.
 ///
 /// *You must*: return from `open` within the session's `delivery_timeout` and from `probe`
-/// within 15 seconds (both are dropped after that), and keep secrets out of every error.
+/// within [`PROBE_TIMEOUT`] (both are dropped after that), and keep secrets out of every error.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -53,7 +60,7 @@ use crate::{Batch, Delivery, Progress, SinkError};
 #[async_trait]
 pub trait Connector: Send + Sync + 'static {
     /// Asks whether the destination can be reached and would take our events.
-    /// Changes nothing there.
+    /// Changes nothing there. It is dropped after [`PROBE_TIMEOUT`].
     ///
     /// # Errors
     /// What stands in the way, classified as in [`SinkError`].
@@ -76,12 +83,15 @@ pub trait Connector: Send + Sync + 'static {
     /// destination where the whole batch becomes one thing with one name. It costs a
     /// write to the database before each delivery, and a batch is settled as a whole:
     /// each event is delivered or undeliverable, or the delivery is an error.
+    ///
+    /// *You must not*, then, [store a position](Self::stores_position) as well: that one
+    /// leaves events open, and a frozen range has none.
     fn frozen_ranges(&self) -> bool {
         false
     }
 
     /// Whether the destination stores a position of its own, in the same transaction as the
-    /// events: then it gets each of them exactly once. [`Sink::progress`] tells it. Where
+    /// events: then it gets each of them exactly once in the flow. [`Sink::progress`] tells it. Where
     /// the destination is ahead of the cursor, whose last move was lost, the cursor follows;
     /// where it is behind, it has lost what it had, and the sink stops with an explanation.
     /// It costs a write to the database before each delivery, so that no event is stored
@@ -115,7 +125,8 @@ pub trait Connector: Send + Sync + 'static {
 /// *You may assume*: calls never overlap; batches come in outbox order, except for
 /// those that are [apart](Batch::is_apart); an event may come twice (after a crash or a
 /// retry), with the same id. A dead letter that is replayed has the same id as well, and
-/// a [number](Event::replay): it must arrive even where repetitions are dropped.
+/// a [number](Event::replay): it must arrive even where repetitions are dropped. After an
+/// error the same sink is called again; one that panicked or missed its deadline is not.
 ///
 /// *You must*: report as delivered only what survives a crash of the destination;
 /// within one key, never make an event durable before its predecessor; keep
@@ -123,8 +134,9 @@ pub trait Connector: Send + Sync + 'static {
 /// [`Session::delivery_timeout`], and when you do, know of nothing of the batch
 /// that may still be sent behind your back.
 ///
-/// *You must not*: retry across calls, sleep to back off, keep events after
-/// returning, log failures (the runtime logs, once).
+/// *You must not*: retry across calls, nor retry within a call where that can store an
+/// event twice; sleep to back off, keep events after returning, log failures (the runtime
+/// logs, once).
 ///
 /// ```
 /// use std::{fs::File, io::Write, path::PathBuf};
@@ -167,8 +179,9 @@ pub trait Sink: Send {
     }
 
     /// Lets go of the destination. Called at most once, after this sink's last delivery;
-    /// everything that was reported as delivered is durable already. A sink that
-    /// panicked or missed its deadline is dropped instead.
+    /// everything that was reported as delivered is durable already, and what was not is
+    /// sent by nobody but the runtime: closing sends no event. It is dropped after
+    /// [`CLOSE_TIMEOUT`]; a sink that panicked or missed its deadline is dropped without it.
     ///
     /// # Errors
     /// Logged, and of no further consequence.

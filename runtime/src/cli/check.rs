@@ -1,19 +1,16 @@
 //! `sinks check`: judges the configuration and, on demand, everything it leads to.
 
 use std::io::Write;
-use std::time::Duration;
 
 use clap::Args;
 use outbox::ConnectSettings;
+use outbox_sinks::PROBE_TIMEOUT;
 use tokio::task::JoinSet;
 
 use super::exit::{Failure, Status};
 use super::source::Source;
 use super::{database, logs, table};
 use crate::config::{Config, ConfiguredSink};
-
-/// How long a destination may take to answer.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Judge the configuration; with --online also the database and the destinations
 #[derive(Args, Debug)]

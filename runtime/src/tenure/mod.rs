@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outbox::{Cursor, Failure, Lease, Position, Then};
-use outbox_sinks::{Batch, BatchLimits, ErrorKind, Sink};
+use outbox_sinks::{Batch, BatchLimits, CLOSE_TIMEOUT, ErrorKind, Sink};
 use settle::at;
 pub(crate) use settle::describe;
 use tokio::sync::OwnedSemaphorePermit;
@@ -30,9 +30,6 @@ use crate::outage::Outage;
 use crate::replays::Replays;
 use crate::settings::OnPoison;
 use crate::store::Store;
-
-/// How long closing a sink may take: everything it delivered is durable already.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long to wait for events that are there already to be read.
 const LOOK_AHEAD_TIMEOUT: Duration = Duration::from_millis(100);

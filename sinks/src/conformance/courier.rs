@@ -14,22 +14,19 @@ use super::Rule;
 use super::finding::{Finding, Stop};
 use super::journal::Journal;
 use crate::{
-    Batch, Connector, Delivery, ErrorKind, Progress, Refusal, Session, Sink, SinkError, Verdict,
+    Batch, CLOSE_TIMEOUT, Connector, Delivery, ErrorKind, PROBE_TIMEOUT, Progress, Refusal,
+    Session, Sink, SinkError, Verdict,
 };
 
-/// How much later than its deadline a call may return on a busy machine.
+/// How much later a probe or a close may return on a busy machine. A call within a session
+/// has none: the runtime drops it at its deadline, and counts it as failed.
 const MARGIN: Duration = Duration::from_secs(1);
-
-/// What `sinks check` grants to a probe, which knows no session and its deadline.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// What the runtime grants to the closing of a sink.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// "Within a few calls."
 const CALLS: usize = 6;
 
-/// How long to back off between two of them.
+/// How long to back off after the first of them; the pauses double, so all of them take
+/// about five seconds. A client that reconnects within a second or two has its chance.
 const BACKOFF: Duration = Duration::from_millis(150);
 
 /// What one delivery came to.
@@ -40,6 +37,8 @@ pub(super) struct Courier {
     connector: Box<dyn Connector>,
     session: Session,
     sink: Option<Box<dyn Sink>>,
+    /// What the open sink's destination has stored, told when it was opened.
+    progress: Option<Progress>,
     journal: Arc<Journal>,
 }
 
@@ -53,6 +52,7 @@ impl Courier {
             connector,
             session,
             sink: None,
+            progress: None,
             journal,
         }
     }
@@ -68,22 +68,34 @@ impl Courier {
     /// Probes.
     pub(super) async fn probe(&mut self) -> Finding<Result<(), SinkError>> {
         let probing = self.connector.probe();
-        let answer = bounded("probe", PROBE_TIMEOUT, Rule::Deadline, probing).await?;
+        let answer = bounded("probe", PROBE_TIMEOUT, MARGIN, Rule::Deadline, probing).await?;
         Ok(answer.inspect_err(|error| self.journal.error("probe", error)))
     }
 
-    /// Opens a sink, in place of the one that may be open.
+    /// Opens a sink, in place of the one that may be open, and asks it how far its
+    /// destination has come if that stores a position.
     pub(super) async fn open(&mut self) -> Finding<Result<(), SinkError>> {
-        self.sink = None;
+        (self.sink, self.progress) = (None, None);
         let opening = self.connector.open(&self.session);
         let deadline = self.session.delivery_timeout;
-        let sink = match bounded("open", deadline, Rule::Deadline, opening).await? {
-            Ok(sink) => sink,
-            Err(error) => {
-                self.journal.error("open", &error);
-                return Ok(Err(error));
+        let mut sink =
+            match bounded("open", deadline, Duration::ZERO, Rule::Deadline, opening).await? {
+                Ok(sink) => sink,
+                Err(error) => {
+                    self.journal.error("open", &error);
+                    return Ok(Err(error));
+                }
+            };
+        if self.connector.stores_position() {
+            let asking = sink.progress();
+            match bounded("progress", deadline, Duration::ZERO, Rule::Deadline, asking).await? {
+                Ok(progress) => self.progress = progress,
+                Err(error) => {
+                    self.journal.error("progress", &error);
+                    return Ok(Err(error));
+                }
             }
-        };
+        }
         self.sink = Some(sink);
         Ok(Ok(()))
     }
@@ -97,7 +109,14 @@ impl Courier {
         }
         let sink = self.sink.as_mut().expect("a sink was opened just now");
         let deadline = self.session.delivery_timeout;
-        let delivery = bounded("deliver", deadline, Rule::Deadline, sink.deliver(batch)).await?;
+        let delivery = bounded(
+            "deliver",
+            deadline,
+            Duration::ZERO,
+            Rule::Deadline,
+            sink.deliver(batch),
+        )
+        .await?;
         let verdicts = match delivery {
             Ok(Delivery::All) => vec![Verdict::Delivered; batch.len()],
             Ok(Delivery::Each(verdicts)) => verdicts,
@@ -153,7 +172,12 @@ impl Courier {
         let broken = |seen: String| Stop::Broken { rule, seen };
         let mut rest = batch.clone();
         let mut last = String::new();
-        for _ in 0..CALLS {
+        let mut pause = BACKOFF;
+        for call in 0..CALLS {
+            if call > 0 {
+                sleep(pause).await;
+                pause *= 2;
+            }
             match self.deliver(&rest).await? {
                 Ok(verdicts) => match open(&rest, &verdicts, rule.unwrap_or(Rule::Blame))? {
                     None => return Ok(()),
@@ -170,7 +194,6 @@ impl Courier {
                     }
                 }
             }
-            sleep(BACKOFF).await;
         }
         let (open, all) = (rest.len(), batch.len());
         Err(broken(format!(
@@ -199,19 +222,24 @@ impl Courier {
         self.session = self.session.clone().in_flow(flow);
     }
 
-    /// Asks how far the destination has come; opens a sink first if none is open.
-    pub(super) async fn progress(&mut self) -> Finding<Option<Progress>> {
-        if self.sink.is_none()
-            && let Err(error) = self.open().await?
-        {
-            return Err(Stop::own(format!(
-                "a sink can't be opened: {}",
-                describe(&error)
-            )));
-        }
-        let sink = self.sink.as_mut().expect("a sink was opened just now");
+    /// What the sink told when it was opened of how far its destination has come.
+    pub(super) const fn told(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+
+    /// Asks a sink that is to be asked nothing, since its connector says that no position
+    /// is stored. It must be open.
+    pub(super) async fn ask_anyway(&mut self) -> Finding<Option<Progress>> {
+        let sink = self.sink.as_mut().expect("a sink has delivered just now");
         let deadline = self.session.delivery_timeout;
-        let answer = bounded("progress", deadline, Rule::Deadline, sink.progress()).await?;
+        let answer = bounded(
+            "progress",
+            deadline,
+            Duration::ZERO,
+            Rule::Deadline,
+            sink.progress(),
+        )
+        .await?;
         answer.map_err(|error| {
             self.journal.error("progress", &error);
             Stop::own(format!("the progress came to {}", describe(&error)))
@@ -228,7 +256,7 @@ impl Courier {
         let Some(mut sink) = self.sink.take() else {
             return Ok(Ok(()));
         };
-        let answer = bounded("close", CLOSE_TIMEOUT, Rule::Close, sink.close()).await?;
+        let answer = bounded("close", CLOSE_TIMEOUT, MARGIN, Rule::Close, sink.close()).await?;
         Ok(answer.inspect_err(|error| self.journal.error("close", error)))
     }
 }
@@ -265,10 +293,11 @@ pub(super) fn describe(error: &SinkError) -> String {
 async fn bounded<T>(
     call: &str,
     deadline: Duration,
+    margin: Duration,
     rule: Rule,
     future: impl Future<Output = T> + Send,
 ) -> Finding<T> {
-    match timeout(deadline + MARGIN, AssertUnwindSafe(future).catch_unwind()).await {
+    match timeout(deadline + margin, AssertUnwindSafe(future).catch_unwind()).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(panic)) => Err(Stop::own(format!(
             "`{call}` panicked: {}",
@@ -276,7 +305,7 @@ async fn bounded<T>(
         ))),
         Err(_) => Err(Stop::broken(
             rule,
-            format!("`{call}` had {deadline:?}, and had not returned {MARGIN:?} after that"),
+            format!("`{call}` had {deadline:?}, and had not returned by then"),
         )),
     }
 }

@@ -30,6 +30,10 @@ pub trait Destination: Send + Sync {
 
     /// A connector to the place. It goes to `via` instead of the server's own address if
     /// that is given: there the kit plays the network that fails.
+    ///
+    /// The order of events is looked at within each [key](Connector::key). A connector whose
+    /// key is finer than the destination's own, one for each event at the worst, leaves
+    /// nothing to look at: the checks of `order` pass and say nothing.
     fn connector(&self, place: &Self::Place, via: Option<SocketAddr>) -> Box<dyn Connector>;
 
     /// All events that are durable in the place at this moment, repetitions included,
@@ -52,6 +56,11 @@ pub trait Destination: Send + Sync {
 
     /// Kills the server as a power cut would, brings it back at the same address, and
     /// waits until it answers. `false` if that can't be done.
+    ///
+    /// `kill -9` shows less: what the server has written and not synced is in the system's
+    /// page cache, which survives. It finds what a server had only in its own memory. To find
+    /// a missing sync, cut the power of a virtual machine, or put the server's files on a
+    /// file system that can drop what was not synced.
     async fn crash(&self) -> bool {
         false
     }
@@ -93,7 +102,9 @@ pub trait Destination: Send + Sync {
     }
 
     /// How long one delivery may take. The suite waits so long several times, so a few
-    /// seconds are best; they must be enough for a thousand small events.
+    /// seconds are best; they must be enough for a thousand small events. A call that has
+    /// not returned by then has failed, as it has with the runtime, so raise it where the
+    /// machine is slow.
     fn delivery_timeout(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -107,6 +118,7 @@ pub trait Destination: Send + Sync {
 /// assert_eq!(stored.id, "evt_1");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stored {
     /// The event's id.
     pub id: String,
@@ -156,6 +168,7 @@ struct Identified<'a> {
 /// is [`Dropped`](Self::Dropped) if a replay gets a key of its own, and otherwise
 /// [`Merged`](Self::Merged); a topic is [`Kept`](Self::Kept).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Repetitions {
     /// It keeps both copies; consumers drop one by its id.
     Kept,

@@ -64,7 +64,7 @@
 //!
 //! | rule | what a sink must keep |
 //! |---|---|
-//! | `limits` | A batch may hold something, and does not wait for ever. |
+//! | `limits` | A batch may hold something and does not wait for ever; it is frozen or covered, not both. |
 //! | `probe` | A probe succeeds where a delivery would, and changes nothing at the destination. |
 //! | `order` | Within one key, no event becomes durable before its predecessor. |
 //! | `payload` | The text of an event's data reaches the destination unchanged. |
@@ -92,13 +92,14 @@
 //!
 //! # How a check calls a sink
 //!
-//! As the runtime does. `open` and `deliver` have [`Destination::delivery_timeout`], `probe`
-//! 15 seconds and `close` three. A call that has not returned a second after that is dropped
-//! and has failed; a panic is caught. After an error the same sink is used again, and
+//! As the runtime does. `open`, `progress` and `deliver` have
+//! [`Destination::delivery_timeout`], `probe` has [`PROBE_TIMEOUT`](crate::PROBE_TIMEOUT) and
+//! `close` [`CLOSE_TIMEOUT`](crate::CLOSE_TIMEOUT), and a second more. A call that has not
+//! returned by then is dropped and has failed; a panic is caught. After an error the same sink is used again, and
 //! another one is opened after a missed deadline. A delivery that is
 //! [`Unavailable`](crate::ErrorKind::Unavailable) or
-//! [`Unconfirmed`](crate::Verdict::Unconfirmed) is tried again after a short pause, six
-//! times in all; a batch that [`Failed`](crate::ErrorKind::Failed) is halved. Checks run one
+//! [`Unconfirmed`](crate::Verdict::Unconfirmed) is tried again, six times in all
+//! with pauses that double, about five seconds; a batch that [`Failed`](crate::ErrorKind::Failed) is halved. Checks run one
 //! after another, each in a fresh place. One that panics or does not end has failed, and the
 //! next one runs. A sink or a destination that blocks its thread for ever blocks the suite.
 //!

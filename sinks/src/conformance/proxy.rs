@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 /// What the proxy does with connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// Forwards everything.
     Pass,

@@ -18,6 +18,7 @@ use super::Rule;
 /// }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a report says nothing until it is asserted or printed"]
 pub struct Report {
     destination: String,
     checks: Vec<Check>,
@@ -34,6 +35,7 @@ pub struct Check {
 
 /// What became of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The rule was kept.
     Passed,
@@ -116,7 +118,7 @@ impl Report {
 
     /// How many checks were run: those that are not applicable are not counted.
     #[must_use]
-    pub fn run(&self) -> usize {
+    pub fn ran(&self) -> usize {
         let ran = |check: &&Check| !matches!(check.outcome, Outcome::NotApplicable(_));
         self.checks.iter().filter(ran).count()
     }
@@ -154,9 +156,9 @@ impl fmt::Display for Report {
                 }
             }
         }
-        let (run, failed) = (self.run(), self.failed());
-        let other = self.checks.len() - run;
-        write!(f, "  {run} checks, {failed} failed, {other} not applicable")
+        let (ran, failed) = (self.ran(), self.failed());
+        let other = self.checks.len() - ran;
+        write!(f, "  {ran} checks, {failed} failed, {other} not applicable")
     }
 }
 
@@ -168,6 +170,7 @@ impl fmt::Display for Report {
 /// assert_eq!(Summary::of(&reports).to_string(), "conformance: 0 sinks, 0 checks, 0 failed");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// How many destinations were checked.
     pub sinks: usize,
@@ -182,7 +185,7 @@ impl Summary {
     pub fn of<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Self {
         let add = |sum: Self, report: &Report| Self {
             sinks: sum.sinks + 1,
-            checks: sum.checks + report.run(),
+            checks: sum.checks + report.ran(),
             failed: sum.failed + report.failed(),
         };
         reports.into_iter().fold(Self::default(), add)

@@ -148,7 +148,9 @@ impl Rule {
             Self::Progress => {
                 "A destination that stores its position covers what is stored, and nothing else."
             }
-            Self::Limits => "A batch may hold something, and does not wait for ever.",
+            Self::Limits => {
+                "A batch may hold something and does not wait for ever; it is frozen or covered, not both."
+            }
             Self::Isolation => "Two sinks with places of their own do not disturb each other.",
         }
     }

@@ -14,15 +14,12 @@ use super::stored;
 use super::{Destination, Draft, Proxy, Stored};
 use crate::{Batch, Connector, Session};
 
-/// The name of the sinks that the suite opens.
-const SINK: &str = "conformance";
-
 /// What tells one run of the suite from all others.
 #[derive(Debug)]
 pub(super) struct Run {
     /// What is in every payload, and no error may show.
     pub(super) canary: String,
-    /// What is in every id.
+    /// What is in every id, and in every sink's name.
     tag: String,
 }
 
@@ -66,6 +63,12 @@ impl<'d, D: Destination> Scene<'d, D> {
         }
     }
 
+    /// The name of this check's sink: what a destination keeps by the names of its sinks,
+    /// such as their progress, is not mistaken for that of another check, or another run.
+    pub(super) fn sink(&self) -> String {
+        format!("conformance-{}-{}", self.number, self.run.tag)
+    }
+
     /// Somebody who delivers straight to the server.
     pub(super) fn courier(&self) -> Courier {
         self.courier_with(self.destination.connector(&self.place, None))
@@ -79,7 +82,7 @@ impl<'d, D: Destination> Scene<'d, D> {
 
     /// Somebody who delivers by this connector.
     pub(super) fn courier_with(&self, connector: Box<dyn Connector>) -> Courier {
-        let session = Session::new(SINK, 1, self.destination.delivery_timeout());
+        let session = Session::new(self.sink(), 1, self.destination.delivery_timeout());
         Courier::new(connector, session, Arc::clone(&self.journal))
     }
 
@@ -94,7 +97,8 @@ impl<'d, D: Destination> Scene<'d, D> {
         let position = Position::new(1_000 + seq.unsigned_abs() / 3, seq);
         // Like the real ones: 26 characters of base32 that sort by time.
         let id = format!("evt_{}{:06}{seq:08}", self.run.tag, self.number);
-        Draft::new(position, id, format!("node/{subject}"), &self.run.canary)
+        let canary = &self.run.canary;
+        Draft::new(position, id, format!("{canary}/{subject}"), canary)
     }
 
     /// The next events, over so many subjects in turn.

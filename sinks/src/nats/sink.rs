@@ -18,10 +18,9 @@ use super::connection::Connection;
 use super::message::Outgoing;
 use super::stream::{self, Missing};
 use super::window::Window;
-use crate::{Batch, Connector, Delivery, Refusal, Session, Sink, SinkError, Verdict};
-
-/// How long `probe` may take in all.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+use crate::{
+    Batch, Connector, Delivery, PROBE_TIMEOUT, Refusal, Session, Sink, SinkError, Verdict,
+};
 
 #[derive(Debug)]
 pub(super) struct NatsConnector {

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use outbox_sinks::conformance::{self, Destination, Outcome, Stored};
-use outbox_sinks::{Connector, Delivery, async_trait, from_fn};
+use outbox_sinks::conformance::{self, Destination, Draft, Outcome, Rule, Stored};
+use outbox_sinks::{Connector, Delivery, Event, async_trait, from_fn};
 
 type Memory = Arc<Mutex<Vec<Stored>>>;
 
@@ -16,7 +16,20 @@ enum Looking {
     Hangs,
 }
 
-struct InMemory(Looking);
+struct InMemory {
+    looking: Looking,
+    /// Whether it calls an event refused that it takes.
+    lies: bool,
+}
+
+impl InMemory {
+    const fn that(looking: Looking) -> Self {
+        Self {
+            looking,
+            lies: false,
+        }
+    }
+}
 
 #[async_trait]
 impl Destination for InMemory {
@@ -38,24 +51,30 @@ impl Destination for InMemory {
     }
 
     async fn stored(&self, place: &Memory) -> Vec<Stored> {
-        match self.0 {
+        match self.looking {
             Looking::Works => place.lock().unwrap().clone(),
             Looking::Panics => panic!("the reader is broken"),
             Looking::Hangs => std::future::pending().await,
         }
     }
+
+    fn refused(&self, draft: Draft) -> Option<Event> {
+        self.lies.then(|| draft.event())
+    }
 }
 
 #[tokio::test]
 async fn what_a_destination_lacks_is_named_and_not_passed_over() {
-    let report = conformance::check("memory", &InMemory(Looking::Works)).await;
+    let report = conformance::check("memory", &InMemory::that(Looking::Works)).await;
     report.assert();
     let reasons: Vec<_> = report
         .checks()
         .iter()
-        .filter_map(|check| match check.outcome() {
-            Outcome::NotApplicable(why) => Some(why.as_str()),
-            Outcome::Passed | Outcome::Failed { .. } => None,
+        .filter_map(|check| {
+            if let Outcome::NotApplicable(why) = check.outcome() {
+                return Some(why.as_str());
+            }
+            None
         })
         .collect();
     for method in [
@@ -72,28 +91,44 @@ async fn what_a_destination_lacks_is_named_and_not_passed_over() {
             "{named}\n{report}"
         );
     }
-    assert_eq!(report.run() + reasons.len(), report.checks().len());
+    assert_eq!(report.ran() + reasons.len(), report.checks().len());
 }
 
 #[tokio::test]
 async fn a_panic_fails_its_check_and_the_next_one_runs() {
-    let report = conformance::check("memory", &InMemory(Looking::Panics)).await;
+    let report = conformance::check("memory", &InMemory::that(Looking::Panics)).await;
     assert!(
         report.to_string().contains("the reader is broken"),
         "{report}"
     );
     assert!(
-        report.failed() > 1 && report.run() > report.failed(),
+        report.failed() > 1 && report.ran() > report.failed(),
         "{report}"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_does_not_end_has_failed_and_the_next_one_runs() {
-    let report = conformance::check("memory", &InMemory(Looking::Hangs)).await;
+    let report = conformance::check("memory", &InMemory::that(Looking::Hangs)).await;
     assert!(report.to_string().contains("had not ended"), "{report}");
     assert!(
-        report.failed() > 1 && report.run() > report.failed(),
+        report.failed() > 1 && report.ran() > report.failed(),
         "{report}"
+    );
+}
+
+#[tokio::test]
+async fn an_event_that_is_taken_and_was_to_be_refused_is_the_authors_own_matter() {
+    let destination = InMemory {
+        looking: Looking::Works,
+        lies: true,
+    };
+    let report = conformance::check("memory", &destination).await;
+    let broken: Vec<Rule> = report.broken_rules().into_iter().collect();
+    assert_eq!(broken, [Rule::Blame], "{report}");
+    let told = report.to_string();
+    assert!(
+        told.contains("which `Destination::refused` has made"),
+        "{told}"
     );
 }

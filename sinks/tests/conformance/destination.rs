@@ -30,6 +30,7 @@ impl LedgerDestination {
             password,
             fault: self.fault,
             timeout: self.delivery_timeout(),
+            known: Arc::default(),
         })
     }
 }
@@ -43,6 +44,7 @@ impl Destination for LedgerDestination {
     }
 
     fn connector(&self, place: &String, via: Option<SocketAddr>) -> Box<dyn Connector> {
+        let via = via.filter(|_| self.fault != Fault::GoesStraightToTheServer);
         self.to(via.unwrap_or(self.ledger.addr), place, PASSWORD)
     }
 

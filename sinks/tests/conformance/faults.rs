@@ -44,6 +44,17 @@ pub(crate) enum Fault {
     KeepsRepetitions,
     BlamesALateOwner,
     WritesToTheLastPlace,
+    GoesStraightToTheServer,
+    FlushesWhenItCloses,
+    LeaksTheSubject,
+    ReturnsALittleLate,
+    /// Says that it stores a position, and does not.
+    CallsAnOutageFailedWhenAsked,
+    RemembersInItsConnector,
+    /// No fault: it is back two seconds after an outage.
+    TakesItsTimeToReconnect,
+    /// No fault where repetitions are kept.
+    SendsReplaysTwice,
 }
 
 impl Fault {
@@ -94,6 +105,7 @@ impl Fault {
     pub(crate) fn refusal(self, event: &Event) -> Refusal {
         let reason = match self {
             Self::LeaksThePayload => format!("the ledger did not take {}", event.payload()),
+            Self::LeaksTheSubject => format!("the ledger did not take {}", event.subject()),
             _ => "the ledger did not take it".to_owned(),
         };
         Refusal::new("REFUSED", reason)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use outbox_sinks::conformance::{self, Destination, Report, Rule, Stored};
@@ -12,11 +13,24 @@ use outbox_sinks::{
 /// Objects by their range, and how often that was written.
 type Bucket = Arc<Mutex<BTreeMap<(Position, Position, usize), Vec<Stored>>>>;
 
+/// What such a sink may do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Nothing,
+    /// A range that comes again is written again.
+    WritesAnew,
+    /// A range that comes again is written again in another process.
+    NamesByProcess,
+    /// It claims to store a position as well.
+    IsCovered,
+}
+
 #[derive(Clone)]
 struct ObjectSink {
     bucket: Bucket,
-    /// Whether a range that comes again is written again.
-    writes_anew: bool,
+    fault: Fault,
+    /// The number of the connector.
+    process: usize,
 }
 
 #[async_trait]
@@ -32,6 +46,10 @@ impl Connector for ObjectSink {
     fn frozen_ranges(&self) -> bool {
         true
     }
+
+    fn stores_position(&self) -> bool {
+        self.fault == Fault::IsCovered
+    }
 }
 
 #[async_trait]
@@ -45,10 +63,10 @@ impl Sink for ObjectSink {
         let object = fit.map(|event| Stored::new(event.id(), event.payload()));
         let mut bucket = self.bucket.lock().unwrap();
         let replay = usize::try_from(batch.first().replay()).unwrap();
-        let version = if self.writes_anew {
-            bucket.len()
-        } else {
-            replay
+        let version = match self.fault {
+            Fault::WritesAnew => bucket.len(),
+            Fault::NamesByProcess => 10 * self.process + replay,
+            Fault::Nothing | Fault::IsCovered => replay,
         };
         let name = (batch.first().position(), batch.end(), version);
         bucket.insert(name, object.collect());
@@ -57,8 +75,10 @@ impl Sink for ObjectSink {
     }
 }
 
-/// Whether it writes anew.
-struct Objects(bool);
+struct Objects {
+    fault: Fault,
+    connectors: AtomicUsize,
+}
 
 #[async_trait]
 impl Destination for Objects {
@@ -71,7 +91,8 @@ impl Destination for Objects {
     fn connector(&self, place: &Bucket, _via: Option<SocketAddr>) -> Box<dyn Connector> {
         Box::new(ObjectSink {
             bucket: Arc::clone(place),
-            writes_anew: self.0,
+            fault: self.fault,
+            process: self.connectors.fetch_add(1, Ordering::Relaxed),
         })
     }
 
@@ -81,21 +102,28 @@ impl Destination for Objects {
     }
 }
 
-async fn report(writes_anew: bool) -> Report {
-    conformance::check("objects", &Objects(writes_anew)).await
+async fn report(fault: Fault) -> Report {
+    let connectors = AtomicUsize::new(0);
+    conformance::check("objects", &Objects { fault, connectors }).await
 }
 
 #[tokio::test]
 async fn frozen_ranges_that_keep_their_names_pass() {
-    report(false).await.assert();
+    report(Fault::Nothing).await.assert();
 }
 
 #[tokio::test]
 async fn a_frozen_range_that_is_written_anew_is_found() {
-    let report = report(true).await;
-    assert_eq!(
-        report.broken_rules(),
-        BTreeSet::from([Rule::Redelivery]),
-        "{report}"
-    );
+    for fault in [Fault::WritesAnew, Fault::NamesByProcess] {
+        let report = report(fault).await;
+        let expected = BTreeSet::from([Rule::Redelivery]);
+        assert_eq!(report.broken_rules(), expected, "{fault:?}\n{report}");
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_range_that_is_covered_as_well_is_found() {
+    let report = report(Fault::IsCovered).await;
+    let broken = report.broken_rules();
+    assert!(broken.contains(&Rule::Limits), "{report}");
 }

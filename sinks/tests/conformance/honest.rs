@@ -22,7 +22,19 @@ async fn an_honest_sink_passes_every_check() {
     assert!(lacking.is_empty(), "{report}");
     let sum = Summary::of([&report]);
     assert_eq!((sum.sinks, sum.failed), (1, 0));
-    assert_eq!(sum.checks, report.checks().len() - 5);
+    assert_eq!(sum.checks, report.checks().len() - 6);
+}
+
+#[tokio::test]
+async fn a_client_that_is_back_after_two_seconds_passes() {
+    let report = report(Fault::TakesItsTimeToReconnect, false, Repetitions::Kept).await;
+    report.assert();
+}
+
+#[tokio::test]
+async fn a_replay_that_arrives_twice_passes_where_repetitions_are_kept() {
+    let report = report(Fault::SendsReplaysTwice, false, Repetitions::Kept).await;
+    report.assert();
 }
 
 #[tokio::test]

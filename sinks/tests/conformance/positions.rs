@@ -1,10 +1,10 @@
 //! Sinks that store their position with the rows, in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use outbox_sinks::conformance::{self, Destination, Draft, Repetitions, Rule, Stored};
+use outbox_sinks::conformance::{self, Destination, Draft, Repetitions, Report, Rule, Stored};
 use outbox_sinks::{
     Batch, Connector, Delivery, ErrorKind, Event, Position, Progress, Refusal, Session, Sink,
     SinkError, Verdict, async_trait,
@@ -16,6 +16,8 @@ enum Fault {
     Nothing,
     /// Goes on behind an event that can never be sent, and covers it.
     CoversTheDead,
+    /// Goes on behind an event that is refused, and covers it.
+    CoversTheRefused,
     /// Stores where a batch apart ends.
     CoversWhatIsApart,
     /// Compares positions, whatever flow they are of.
@@ -26,17 +28,35 @@ enum Fault {
     Undeclared,
 }
 
+impl Fault {
+    /// Whether what comes behind an event with this verdict waits.
+    fn stops_at(self, verdict: &Verdict) -> bool {
+        match verdict {
+            Verdict::Delivered => false,
+            Verdict::Undeliverable(_) => self != Self::CoversTheDead,
+            Verdict::Refused(_) => self != Self::CoversTheRefused,
+            Verdict::Unconfirmed | _ => true,
+        }
+    }
+}
+
+/// A row for each event.
 #[derive(Default)]
 struct Table {
     rows: Vec<Stored>,
-    progress: Option<Progress>,
 }
+
+/// How far each sink has come, by its name, in one table for all of them.
+type Positions = Arc<Mutex<BTreeMap<String, Progress>>>;
 
 #[derive(Clone)]
 struct TableSink {
     table: Arc<Mutex<Table>>,
+    positions: Positions,
     fault: Fault,
     session: Session,
+    /// How often it was asked how far the destination has come.
+    asked: usize,
 }
 
 #[async_trait]
@@ -60,22 +80,25 @@ impl Connector for TableSink {
 #[async_trait]
 impl Sink for TableSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        // As the contract says: once after each opening, before the first delivery.
+        let once = usize::from(self.stores_position());
+        assert_eq!(self.asked, once, "how often the progress was asked for");
         let mut table = self.table.lock().unwrap();
-        let up_to = self.stored_up_to(table.progress.as_ref())?;
+        let mut positions = self.positions.lock().unwrap();
+        let up_to = self.stored_up_to(positions.get(&self.session.sink))?;
         let Some(fresh) = batch.after(up_to) else {
             return Ok(Delivery::All);
         };
-        let goes_on = self.fault == Fault::CoversTheDead;
         let mut verdicts = vec![Verdict::Delivered; batch.len() - fresh.len()];
         let mut covered = None;
         for event in &fresh {
-            let open = verdicts
-                .iter()
-                .any(|verdict| *verdict != Verdict::Delivered);
-            verdicts.push(if open && !goes_on {
+            let open = verdicts.iter().any(|verdict| self.fault.stops_at(verdict));
+            verdicts.push(if open {
                 Verdict::Unconfirmed
             } else if is_too_large(event) || event.defect().is_some() {
                 Verdict::Undeliverable(Refusal::new("NO_ROW", "it can't be a row"))
+            } else if event.event_type() == REFUSED {
+                Verdict::Refused(Refusal::new("NO_ROW", "the table does not take it"))
             } else {
                 table.write(event);
                 covered = Some(event.position());
@@ -84,13 +107,20 @@ impl Sink for TableSink {
         }
         let flows = !batch.is_apart() || self.fault == Fault::CoversWhatIsApart;
         if let Some(position) = covered.filter(|_| flows) {
-            table.progress = Some(self.session.progress(position));
+            let progress = self.session.progress(position);
+            positions.insert(self.session.sink.clone(), progress);
         }
         Ok(Delivery::from_verdicts(verdicts))
     }
 
     async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
-        Ok(self.table.lock().unwrap().progress.clone())
+        self.asked += 1;
+        Ok(self
+            .positions
+            .lock()
+            .unwrap()
+            .get(&self.session.sink)
+            .cloned())
     }
 }
 
@@ -123,7 +153,18 @@ fn is_too_large(event: &Event) -> bool {
     event.payload().len() > 500_000
 }
 
-struct Tables(Fault);
+/// The type of events that no table takes.
+const REFUSED: &str = "node.refused";
+
+struct Tables {
+    fault: Fault,
+    positions: Positions,
+}
+
+async fn report(fault: Fault) -> Report {
+    let positions = Positions::default();
+    conformance::check("table", &Tables { fault, positions }).await
+}
 
 #[async_trait]
 impl Destination for Tables {
@@ -136,7 +177,9 @@ impl Destination for Tables {
     fn connector(&self, place: &Self::Place, _via: Option<SocketAddr>) -> Box<dyn Connector> {
         Box::new(TableSink {
             table: Arc::clone(place),
-            fault: self.0,
+            positions: Arc::clone(&self.positions),
+            fault: self.fault,
+            asked: 0,
             session: Session::new("none", 0, self.delivery_timeout()),
         })
     }
@@ -153,6 +196,10 @@ impl Destination for Tables {
         )
     }
 
+    fn refused(&self, draft: Draft) -> Option<Event> {
+        Some(draft.with_type(REFUSED).event())
+    }
+
     fn repetitions(&self) -> Repetitions {
         Repetitions::Merged
     }
@@ -160,30 +207,38 @@ impl Destination for Tables {
 
 #[tokio::test]
 async fn a_sink_that_stores_its_position_passes_every_check_of_it() {
-    let report = conformance::check("table", &Tables(Fault::Nothing)).await;
+    let report = report(Fault::Nothing).await;
     report.assert();
     let of_progress = report
         .checks()
         .iter()
         .filter(|check| check.rule() == Rule::Progress);
     let run = of_progress.filter(|check| *check.outcome() == conformance::Outcome::Passed);
-    assert_eq!(run.count(), 5, "{report}");
+    assert_eq!(run.count(), 6, "{report}");
 }
 
 #[tokio::test]
 async fn sinks_that_store_a_wrong_position_are_found() {
     for fault in [
         Fault::CoversTheDead,
+        Fault::CoversTheRefused,
         Fault::CoversWhatIsApart,
         Fault::IgnoresTheFlow,
         Fault::LetsOlderIn,
         Fault::Undeclared,
     ] {
-        let report = conformance::check("table", &Tables(fault)).await;
+        let report = report(fault).await;
         let broken = report.broken_rules();
         assert!(broken.contains(&Rule::Progress), "{fault:?}\n{report}");
-        // A position that covers too much also loses what comes later.
-        let allowed = BTreeSet::from([Rule::Progress, Rule::Durability, Rule::Redelivery]);
+        // A position that covers too much also loses what comes later, and whoever goes on
+        // behind an event that is refused overtakes it.
+        let allowed = [
+            Rule::Progress,
+            Rule::Durability,
+            Rule::Redelivery,
+            Rule::Order,
+        ];
+        let allowed = BTreeSet::from(allowed);
         assert!(broken.is_subset(&allowed), "{fault:?}\n{report}");
     }
 }

@@ -12,17 +12,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox_sinks::{
-    Batch, BatchLimits, Connector, Delivery, Event, Refusal, Session, Sink, SinkError, Verdict,
-    async_trait,
+    Batch, BatchLimits, Connector, Delivery, Event, Progress, Refusal, Session, Sink, SinkError,
+    Verdict, async_trait,
 };
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::Connection;
 use super::faults::Fault;
 
 /// The largest data that the sink sends.
 pub(crate) const LARGEST: usize = 100_000;
+
+/// How much later than its deadline a sink returns.
+const LATE: Duration = Duration::from_millis(300);
+
+/// How long a slow client is away after an outage.
+const RECONNECT: Duration = Duration::from_secs(2);
 
 /// What all sinks of one test share; only wrong ones look at it.
 #[derive(Debug, Default)]
@@ -39,6 +45,8 @@ pub(crate) struct LedgerConnector {
     pub(crate) password: &'static str,
     pub(crate) fault: Fault,
     pub(crate) timeout: Duration,
+    /// What one that is wrong takes for delivered, until its process ends.
+    pub(crate) known: Arc<Mutex<HashSet<String>>>,
 }
 
 #[derive(Debug)]
@@ -47,6 +55,10 @@ pub(crate) struct LedgerSink {
     token: i64,
     connection: Option<Connection>,
     failed: bool,
+    /// When a slow client is back after an outage.
+    back_at: Option<Instant>,
+    /// What is still to be sent when the sink closes.
+    unsent: Option<Batch>,
     /// What it sends when nobody looks.
     later: JoinSet<()>,
 }
@@ -107,6 +119,10 @@ impl Connector for LedgerConnector {
         Ok(Box::new(LedgerSink::new(self.clone(), session.token)))
     }
 
+    fn stores_position(&self) -> bool {
+        self.fault == Fault::CallsAnOutageFailedWhenAsked
+    }
+
     fn batch_limits(&self) -> BatchLimits {
         let limits = BatchLimits::default();
         match self.fault {
@@ -126,21 +142,43 @@ impl Sink for LedgerSink {
         }
         let deadline = match fault {
             Fault::HasNoDeadline | Fault::LoopsUntilItWorks => Duration::from_secs(600),
+            Fault::ReturnsALittleLate => self.connector.timeout + LATE,
             _ => self.connector.timeout * 8 / 10,
         };
+        if self.back_at.is_some_and(|back_at| Instant::now() < back_at) {
+            return Err(SinkError::unavailable("wait until the client is back"));
+        }
         let writing = timeout(deadline, self.write_as_often_as_it_likes(batch)).await;
         let late = || Err(self.connector.outage(io::ErrorKind::TimedOut.into()));
         let outcome = writing.unwrap_or_else(|_| late());
         self.failed = outcome.is_err();
+        if self.failed && fault == Fault::TakesItsTimeToReconnect {
+            self.back_at = Some(Instant::now() + RECONNECT);
+        }
+        if self.failed && fault == Fault::FlushesWhenItCloses {
+            self.unsent = Some(batch.clone());
+        }
         match outcome {
             Ok(verdicts) => Ok(fault.answer(verdicts)),
             Err(error) => fault.hide(error, batch, &self.connector, &mut self.later),
         }
     }
 
+    async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
+        let asking = timeout(self.connector.timeout * 8 / 10, self.connector.connect());
+        match asking.await {
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(error)) if error.advice().is_some() => Err(error),
+            Ok(Err(_)) | Err(_) => Err(SinkError::failed("ask how far the ledger has come")),
+        }
+    }
+
     async fn close(&mut self) -> Result<(), SinkError> {
         if self.connector.fault == Fault::HangsInClose {
             sleep(Duration::from_secs(600)).await;
+        }
+        if let Some(batch) = self.unsent.take() {
+            self.write(&batch).await?;
         }
         Ok(())
     }
@@ -153,6 +191,8 @@ impl LedgerSink {
             connector,
             connection: None,
             failed: false,
+            back_at: None,
+            unsent: None,
             later: JoinSet::new(),
         }
     }
@@ -225,6 +265,13 @@ impl LedgerSink {
             _ if fault == Fault::DropsReplays => event.id().to_owned(),
             count => format!("{}#{count}", event.id()),
         };
+        let remembers = fault == Fault::RemembersInItsConnector;
+        if remembers && !self.connector.known.lock().unwrap().insert(token.clone()) {
+            return Ok(true);
+        }
+        if event.replay() > 0 && fault == Fault::SendsReplaysTwice {
+            connection.put(&token, event.payload().as_bytes()).await?;
+        }
         let answer = connection.put(&token, fault.body(event).as_bytes()).await;
         let answer = answer.map_err(|error| self.connector.outage(error))?;
         Ok(answer == "OK")

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use outbox_sinks::conformance::{Repetitions, Rule};
+use outbox_sinks::conformance::{Check, Repetitions, Rule};
 
 use super::faults::Fault;
 use super::report;
@@ -33,22 +33,26 @@ const NO_OUTAGE: &[Wrong] = &[
     (Fault::CallsAnOutageUndeliverable, &[Rule::Outage]),
     (Fault::CallsAnOutageFailed, &[Rule::Outage]),
     (Fault::CallsAnOutageMisconfigured, &[Rule::Outage]),
+    (Fault::GoesStraightToTheServer, &[Rule::Outage, Rule::Probe]),
 ];
 
 const TRY_AGAIN: &[Wrong] = &[
     (Fault::ResendsAfterALostAnswer, &[Rule::Retries]),
     (Fault::LoopsUntilItWorks, &[Rule::Retries, Rule::Deadline]),
     (Fault::SendsLaterInTheBackground, &[Rule::Background]),
+    (Fault::FlushesWhenItCloses, &[Rule::Close]),
 ];
 
 const WAIT: &[Wrong] = &[
     (Fault::HasNoDeadline, &[Rule::Deadline]),
+    (Fault::ReturnsALittleLate, &[Rule::Deadline]),
     (Fault::HangsInClose, &[Rule::Close]),
 ];
 
 const TELL: &[Wrong] = &[
     (Fault::LeaksThePassword, &[Rule::Secrets]),
     (Fault::LeaksThePayload, &[Rule::Secrets]),
+    (Fault::LeaksTheSubject, &[Rule::Secrets]),
     (Fault::GivesNoAdvice, &[Rule::Configuration]),
     (Fault::ProbesNothing, &[Rule::Probe]),
     (Fault::ProbesByWriting, &[Rule::Probe]),
@@ -130,4 +134,32 @@ async fn sinks_that_tell_operators_too_much_or_too_little_are_found() {
 #[tokio::test]
 async fn sinks_that_mistake_copies_owners_and_places_are_found() {
     break_exactly(SHARE).await;
+}
+
+/// Within one process nobody sees it.
+#[tokio::test]
+async fn a_sink_that_drops_repetitions_only_until_its_process_ends_is_found() {
+    let fault = Fault::RemembersInItsConnector;
+    let report = report(fault, false, Repetitions::Dropped).await;
+    let failed: BTreeSet<_> = report.failures().map(Check::name).collect();
+    for check in [
+        "the same batch again loses nothing",
+        "a batch that overlaps the last one loses nothing",
+        "after a drop without a close, the same lease goes on",
+        "after a drop without a close, a newer lease goes on",
+    ] {
+        assert!(failed.contains(check), "{check}\n{report}");
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_takes_an_outage_for_something_else_when_asked_for_its_position_is_found() {
+    let report = report(
+        Fault::CallsAnOutageFailedWhenAsked,
+        false,
+        Repetitions::Kept,
+    )
+    .await;
+    let expected = BTreeSet::from([Rule::Outage, Rule::Progress]);
+    assert_eq!(report.broken_rules(), expected, "{report}");
 }

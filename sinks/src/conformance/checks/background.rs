@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::sleep;
 
-use super::outage::judge;
+use super::outage::{judge, met};
+use crate::Batch;
 use crate::conformance::finding::{Finding, Stop};
 use crate::conformance::scene::Scene;
 use crate::conformance::stored;
@@ -14,7 +15,7 @@ use crate::conformance::suite::Suite;
 use crate::conformance::{Destination, Mode, Rule};
 
 /// How long nothing may appear. Client libraries reconnect within a second or two.
-const STILLNESS: Duration = Duration::from_secs(2);
+pub(super) const STILLNESS: Duration = Duration::from_secs(2);
 
 pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
     suite
@@ -35,13 +36,10 @@ async fn nothing_follows<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     let batch = scene.batch(20, 4);
     let answer = courier.deliver(&batch).await?;
     judge(scene, &batch, &answer).await?;
+    met(&answer)?;
     proxy.set(Mode::Pass);
     sleep(STILLNESS).await;
-    let there = scene.stored().await;
-    let came = batch
-        .iter()
-        .filter(|event| stored::copies(event, &there) > 0);
-    let (came, all) = (came.count(), batch.len());
+    let (came, all) = (came(scene, &batch).await, batch.len());
     if came > 0 {
         return Err(Stop::own(format!(
             "{came} of {all} events arrived after their delivery had failed, and nobody had \
@@ -51,4 +49,13 @@ async fn nothing_follows<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     courier.recover(&batch).await?;
     let events: Vec<_> = before.iter().chain(&batch).cloned().collect();
     scene.verify(courier.connector(), &events).await
+}
+
+/// How many events of a batch are there.
+pub(super) async fn came<D: Destination>(scene: &Scene<'_, D>, batch: &Batch) -> usize {
+    let there = scene.stored().await;
+    let came = batch
+        .iter()
+        .filter(|event| stored::copies(event, &there) > 0);
+    came.count()
 }

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 
 use futures_util::FutureExt;
+use outbox::Event;
 
 use crate::conformance::finding::{Finding, Stop};
 use crate::conformance::scene::{Scene, batch};
 use crate::conformance::settle::settle;
+use crate::conformance::stored;
 use crate::conformance::suite::Suite;
 use crate::conformance::{Destination, Rule};
 
@@ -54,6 +56,17 @@ async fn refused_among<D: Destination>(scene: &Scene<'_, D>, indices: &[usize]) 
     }
     let batch = batch(events);
     let settled = settle(scene, &mut courier, &batch, &suspects, Rule::Blame).await?;
+    let there = scene.stored().await;
+    let taken = |event: &&Event| suspects.contains(&event.position());
+    for event in settled.delivered.iter().filter(taken) {
+        if stored::copies(event, &there) > 0 {
+            let position = event.position();
+            return Err(Stop::own(format!(
+                "the destination took the event at {position}, which `Destination::refused` has \
+                 made: it is to make one that is not taken"
+            )));
+        }
+    }
     let found = settled.undeliverable.len() + settled.refused.len();
     if found != indices.len() {
         let lost = indices.len() - found;

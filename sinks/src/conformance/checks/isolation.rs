@@ -24,7 +24,7 @@ async fn side_by_side<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     let other_place = destination.fresh().await;
     let mut here = scene.courier();
     let mut there = scene.courier_with(destination.connector(&other_place, None));
-    there.rename("conformance-2");
+    there.rename(&format!("{}-beside", scene.sink()));
     // Both are open before either delivers; what can't be opened now is opened then.
     drop((here.open().await?, there.open().await?));
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());

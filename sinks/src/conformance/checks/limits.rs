@@ -1,4 +1,5 @@
-//! `Connector::batch_limits`: "how large a batch this destination likes best".
+//! `Connector::batch_limits`: "how large a batch this destination likes best"; and what a
+//! connector may not ask for together.
 
 use std::time::Duration;
 
@@ -18,6 +19,13 @@ pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
             ready(are_sane(scene)).boxed()
         })
         .await;
+    suite
+        .check(
+            Rule::Limits,
+            "ranges are frozen or a position is stored, not both",
+            |scene| ready(exclude_each_other(scene)).boxed(),
+        )
+        .await;
 }
 
 fn are_sane<D: Destination>(scene: &Scene<'_, D>) -> Finding {
@@ -30,6 +38,17 @@ fn are_sane<D: Destination>(scene: &Scene<'_, D>) -> Finding {
         return Err(Stop::own(format!(
             "events wait {wait:?} before they are delivered"
         )));
+    }
+    Ok(())
+}
+
+fn exclude_each_other<D: Destination>(scene: &Scene<'_, D>) -> Finding {
+    let courier = scene.courier();
+    if courier.frozen() && courier.connector().stores_position() {
+        return Err(Stop::own(
+            "`frozen_ranges` and `stores_position` exclude each other: a frozen range is settled \
+             as a whole, and what comes behind an event that is not taken is stored later",
+        ));
     }
     Ok(())
 }

@@ -100,7 +100,11 @@ async fn survives<D: Destination>(scene: &Scene<'_, D>, blow: Blow) -> Finding {
     blow.strike_before(&proxy);
     let delivery = courier.deliver(&batch);
     let (answer, ()) = tokio::join!(delivery, blow.strike_amid(scene, &proxy, &batch));
-    judge(scene, &batch, &answer?).await?;
+    let answer = answer?;
+    judge(scene, &batch, &answer).await?;
+    if blow.lets_nothing_through() {
+        met(&answer)?;
+    }
     proxy.set(Mode::Pass);
     courier.recover(&batch).await?;
     let after = scene.batch(6, 3);
@@ -110,6 +114,11 @@ async fn survives<D: Destination>(scene: &Scene<'_, D>, blow: Blow) -> Finding {
 }
 
 impl Blow {
+    /// Whether nothing can be delivered while it lasts.
+    const fn lets_nothing_through(self) -> bool {
+        matches!(self, Self::BeforeOpen(_) | Self::Idle(Mode::Refuse))
+    }
+
     fn strike_before(self, proxy: &Proxy) {
         match self {
             Self::BeforeOpen(mode) | Self::Idle(mode) => proxy.set(mode),
@@ -178,6 +187,19 @@ pub(super) async fn judge<D: Destination>(
             }
             stored::as_reported(batch, verdicts, &scene.stored().await)
         }
+    }
+}
+
+/// While nothing gets through, nothing can be delivered.
+pub(super) fn met(answer: &Answer) -> Finding {
+    let delivered = |verdict: &Verdict| *verdict == Verdict::Delivered;
+    match answer {
+        Ok(verdicts) if verdicts.iter().all(delivered) => Err(Stop::broken(
+            Rule::Outage,
+            "everything was delivered although the network let nothing through: does the \
+             connector go to `via`?",
+        )),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

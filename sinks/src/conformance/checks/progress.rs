@@ -3,14 +3,15 @@
 //! is unconfirmed. A batch apart is not covered."
 
 use futures_util::FutureExt;
-use outbox::{Flow, Position};
+use outbox::{Event, Flow, Position};
 
 use crate::conformance::courier::{Courier, describe};
 use crate::conformance::finding::{Finding, Stop};
 use crate::conformance::scene::{Scene, batch};
+use crate::conformance::stored;
 use crate::conformance::suite::Suite;
 use crate::conformance::{Destination, Rule};
-use crate::{Batch, ErrorKind, Verdict};
+use crate::{Batch, ErrorKind, Progress, Verdict};
 
 pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
     suite
@@ -25,6 +26,13 @@ pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
             Rule::Progress,
             "an event that can never be sent is not covered",
             |scene| behind_undeliverable(scene).boxed(),
+        )
+        .await;
+    suite
+        .check(
+            Rule::Progress,
+            "an event that is refused is not covered",
+            |scene| behind_refused(scene).boxed(),
         )
         .await;
     suite
@@ -67,7 +75,7 @@ async fn declared<D: Destination>(scene: &Scene<'_, D>) -> Finding {
         return Ok(());
     }
     courier.deliver_all(&scene.batch(3, 2)).await?;
-    match courier.progress().await? {
+    match courier.ask_anyway().await? {
         None => Ok(()),
         Some(_) => Err(Stop::own(
             "`Sink::progress` tells a position, and `Connector::stores_position` says that none is stored",
@@ -75,10 +83,16 @@ async fn declared<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     }
 }
 
-/// The position in a sink's progress is this one.
+/// A sink that is opened anew is told this position, as the runtime is.
 async fn is_at(courier: &mut Courier, expected: Option<Position>) -> Finding {
-    let progress = courier.progress().await?;
-    let position = progress.map(|progress| progress.position());
+    courier.abandon();
+    if let Err(error) = courier.open().await? {
+        return Err(Stop::own(format!(
+            "a sink can't be opened anew: {}",
+            describe(&error)
+        )));
+    }
+    let position = courier.told().map(Progress::position);
     if position == expected {
         return Ok(());
     }
@@ -146,9 +160,52 @@ async fn behind_undeliverable<D: Destination>(scene: &Scene<'_, D>) -> Finding {
              died now, the position would have skipped that event",
         ));
     }
-    is_at(&mut courier, events.last().map(outbox::Event::position)).await?;
+    is_at(&mut courier, events.last().map(Event::position)).await?;
     courier.deliver_all(&batch(rest.clone())).await?;
     events.extend(rest);
+    scene.verify(courier.connector(), &events).await
+}
+
+/// The same with an event that the destination refuses. The delivery may fail as a whole,
+/// and then each event is tried alone.
+async fn behind_refused<D: Destination>(scene: &Scene<'_, D>) -> Finding {
+    let mut courier = courier(scene)?;
+    let mut events = scene.events(2, 2);
+    let Some(bad) = scene.destination.refused(scene.draft(0)) else {
+        return Err(Stop::not_applicable(
+            "no event is known that the destination refuses (`Destination::refused`)",
+        ));
+    };
+    let rest = scene.events(2, 2);
+    let whole = [events.clone(), vec![bad], rest.clone()].concat();
+    let covered = match courier.deliver(&batch(whole.clone())).await? {
+        Ok(verdicts) => {
+            let is_delivered = |verdict: &Verdict| *verdict == Verdict::Delivered;
+            if verdicts.iter().skip(events.len()).any(is_delivered) {
+                return Err(Stop::own(
+                    "an event that is refused is delivered, or one behind it: if the process \
+                     died now, the position would have skipped it (or `Destination::refused` \
+                     has made an event that is taken)",
+                ));
+            }
+            verdicts.iter().take_while(|it| is_delivered(it)).count()
+        }
+        Err(error) if error.kind() == ErrorKind::Failed => {
+            let there = scene.stored().await;
+            let is_there = |event: &&Event| stored::copies(event, &there) > 0;
+            whole.iter().take_while(is_there).count()
+        }
+        Err(error) => {
+            let seen = format!("an event that is refused came to {}", describe(&error));
+            return Err(Stop::broken(Rule::Blame, seen));
+        }
+    };
+    let last = covered.checked_sub(1).and_then(|index| whole.get(index));
+    is_at(&mut courier, last.map(Event::position)).await?;
+    // As when it has become a dead letter.
+    events.extend(rest);
+    courier.deliver_all(&batch(events.clone())).await?;
+    is_at(&mut courier, events.last().map(Event::position)).await?;
     scene.verify(courier.connector(), &events).await
 }
 
@@ -163,7 +220,7 @@ async fn sought<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     is_at(&mut courier, Some(first.end())).await?;
     let events: Vec<_> = first.iter().cloned().collect();
     let there = scene.stored().await;
-    crate::conformance::stored::complete(&events, &there)
+    stored::complete(&events, &there)
 }
 
 async fn elsewhere<D: Destination>(scene: &Scene<'_, D>) -> Finding {

@@ -39,7 +39,9 @@ async fn same_again<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     let once = scene.stored().await;
     courier.deliver_all(&batch).await?;
     scene.verify(courier.connector(), &batch).await?;
-    courier.abandon();
+    // In another process, where nothing is known of this connector.
+    courier = scene.courier();
+    courier.take_over(2);
     courier.deliver_all(&batch).await?;
     scene.verify(courier.connector(), &batch).await?;
     if courier.frozen() && scene.stored().await != once {
@@ -59,7 +61,7 @@ async fn overlapping<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     let first = first.slice(0..10).expect("there are 15 events");
     let second = second.slice(5..15).expect("there are 15 events");
     courier.deliver_all(&first).await?;
-    courier.abandon();
+    courier = scene.courier();
     courier.take_over(2);
     courier.deliver_all(&second).await?;
     scene.verify(courier.connector(), &events).await

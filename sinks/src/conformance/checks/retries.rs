@@ -1,4 +1,5 @@
-//! "You must not: retry across calls, sleep to back off." The runtime retries, and knows
+//! "You must not: retry across calls, nor retry within a call where that can store an event
+//! twice; sleep to back off." The runtime retries, and knows
 //! when; a sink that does it as well makes copies.
 
 use futures_util::FutureExt;

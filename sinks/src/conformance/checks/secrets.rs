@@ -1,7 +1,8 @@
 //! "Keep payloads and secrets out of errors": looks at every text of every error and
 //! refusal that was seen in the other checks.
 //!
-//! Each payload of the kit holds a word that is nowhere else, in its data and its tenant.
+//! Each payload of the kit holds a word that is nowhere else, in its data, its subject and
+//! its tenant.
 
 use futures_util::FutureExt;
 use futures_util::future::ready;

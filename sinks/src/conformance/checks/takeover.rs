@@ -44,6 +44,10 @@ async fn again<D: Destination>(scene: &Scene<'_, D>, token: i64) -> Finding {
     courier.abandon();
     courier.take_over(token);
     courier.deliver_all(&second).await?;
+    // And again in another process, where nothing is known of this connector.
+    courier = scene.courier();
+    courier.take_over(token + 1);
+    courier.deliver_all(&second).await?;
     let third = scene.batch(9, 3);
     courier.deliver_all(&third).await?;
     let events: Vec<_> = first.iter().chain(&second).chain(&third).cloned().collect();
