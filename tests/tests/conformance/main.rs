@@ -4,6 +4,8 @@
 //! prints a table for each sink, and at the end one line that adds them up; one check that
 //! fails is a failure of the whole.
 
+#![expect(clippy::print_stdout, reason = "its tables are what it is for")]
+
 mod closure;
 mod file;
 mod kafka;
