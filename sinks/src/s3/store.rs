@@ -1,7 +1,12 @@
 //! One bucket: puts an object under a name that stands for its content.
 
+use std::time::Duration;
+
 use aws_sdk_s3::Client;
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
+
+use tokio::time::sleep;
 
 use super::classify::{Failure, classify};
 use crate::SinkError;
@@ -21,6 +26,11 @@ pub(super) struct Store {
     pub(super) bucket: String,
     pub(super) conditional_put: bool,
 }
+
+/// How often an object is looked at whose metadata is not there, and the pause before the
+/// next look: a store that is not Amazon's may show an object before what belongs to it.
+const LOOKS: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(200);
 
 const FOREIGN: &str = "look at the object and move it away: something else writes below this sink's prefix, or \
      copied the object without its metadata";
@@ -70,14 +80,17 @@ impl Store {
     /// Makes sure that what is there under this name is what we would have put, and whole.
     async fn compare(&self, key: &str, sha256: &str) -> Result<(), SinkError> {
         let name = file_name(key);
-        let found = self
-            .client
-            .head_object()
-            .bucket(&self.bucket)
-            .key(key)
-            .send()
-            .await
-            .map_err(|error| classify(&format!("look at object {name}"), &error))?;
+        let mut found = self.look_at(key).await?;
+        for _ in 1..LOOKS {
+            if found
+                .metadata()
+                .is_some_and(|noted| noted.contains_key(CONTENT_HASH))
+            {
+                break;
+            }
+            sleep(PAUSE).await;
+            found = self.look_at(key).await?;
+        }
         let noted = |name| found.metadata().and_then(|metadata| metadata.get(name));
         if noted(CONTENT_HASH).is_none_or(|noted| noted != sha256) {
             return Err(SinkError::misconfigured(
@@ -93,6 +106,13 @@ impl Store {
             ));
         }
         Ok(())
+    }
+
+    async fn look_at(&self, key: &str) -> Result<HeadObjectOutput, SinkError> {
+        let request = self.client.head_object().bucket(&self.bucket).key(key);
+        let action = format!("look at object {}", file_name(key));
+        let found = request.send().await;
+        Ok(found.map_err(|error| classify(&action, &error))?)
     }
 
     /// Asks for one name below the prefix: shows whether the bucket is there and lets us
