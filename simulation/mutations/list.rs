@@ -98,7 +98,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "OB-8: a frozen range is not written down",
-        "runtime/src/tenure/mod.rs",
+        "runtime/src/tenure/deliver.rs",
         "(of.frozen_ranges() || of.stores_position()) && self.marked != Some(end);",
         "of.stores_position() && self.marked != Some(end);",
     ),
@@ -110,7 +110,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "exactly once: what is stored is not written down before",
-        "runtime/src/tenure/mod.rs",
+        "runtime/src/tenure/deliver.rs",
         "(of.frozen_ranges() || of.stores_position()) && self.marked != Some(end);",
         "of.frozen_ranges() && self.marked != Some(end);",
     ),
@@ -158,7 +158,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "exactly once: a destination that failed is not asked again",
-        "runtime/src/tenure/mod.rs",
+        "runtime/src/tenure/deliver.rs",
         "if usable && outcome.is_err() && self.of.connector.stores_position() {",
         "if false {",
     ),
@@ -170,13 +170,13 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "exactly once: a sink counts what was stored before a seek",
-        "sinks/src/sink.rs",
+        "sinks/src/session.rs",
         "if theirs.generation() < ours.generation() {",
         "if theirs.generation() < 0 {",
     ),
     mutation(
         "exactly once: an older owner is not fenced off",
-        "sinks/src/sink.rs",
+        "sinks/src/session.rs",
         "if (theirs.generation(), stored.token()) > (ours.generation(), self.token) {",
         "if theirs.generation() < 0 {",
     ),
