@@ -2,11 +2,10 @@
 //! password.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use outbox_sinks::conformance::{Destination, Draft, Proxy, Stored};
 use outbox_sinks::kafka::Kind;
-use outbox_sinks::{Batch, Connector, Delivery, Event, Position, Session, SinkKind, async_trait};
+use outbox_sinks::{Connector, Event, SinkKind, async_trait};
 use outbox_tests::servers::Kafka;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -33,41 +32,11 @@ impl Topics {
             .set("listener.name.proxied.sasl.enabled.mechanisms", "PLAIN")
             .set("listener.name.proxied.plain.sasl.jaas.config", JAAS);
         let (kafka, proxy) = options.start_behind_proxy().await;
-        let topics = Self {
+        Self {
             bootstrap: kafka.bootstrap(),
             kafka: Mutex::new(kafka),
             proxy,
-        };
-        topics.warm_up().await;
-        topics
-    }
-
-    /// Delivers a thousand events: a broker that has only just started, on a machine that
-    /// starts four other servers, answers its first requests late. That is no sink's fault.
-    async fn warm_up(&self) {
-        let topic = self.fresh().await;
-        let event = |seq: i64| {
-            let payload = format!(
-                r#"{{"id":"warm-{seq}","type":"a.b","subject":"{}"}}"#,
-                seq % 7
-            );
-            Event::new(Position::new(1, seq), "a.b", payload)
-        };
-        let batch = Batch::new((1..=1_000).map(event).collect::<Vec<_>>());
-        let batch = batch.expect("there are events");
-        let session = Session::new("warm-up", 1, Duration::from_secs(30));
-        let connector = self.direct(&topic);
-        let mut sink = connector
-            .open(&session)
-            .await
-            .expect("a client can be made");
-        for _ in 0..20 {
-            if matches!(sink.deliver(&batch).await, Ok(Delivery::All)) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        panic!("the broker does not take a thousand events");
     }
 
     fn proxied(&self, topic: &str, password: &str) -> Box<dyn Connector> {
