@@ -65,7 +65,8 @@ impl Destination for Topics {
 
     async fn fresh(&self) -> String {
         let topic = place::name("conformance-");
-        let limit = [("max.message.bytes", "200000")];
+        // Above all that a thousand of the kit's events can fill one request with.
+        let limit = [("max.message.bytes", "600000")];
         let kafka = self.kafka.lock().await;
         kafka.create_topic_with(&topic, 3, &limit).await;
         topic
@@ -110,7 +111,7 @@ impl Destination for Topics {
     fn refused(&self, draft: Draft) -> Option<Event> {
         Some(
             draft
-                .with_data(format!("\"{}\"", "x".repeat(400_000)))
+                .with_data(format!("\"{}\"", "x".repeat(800_000)))
                 .event(),
         )
     }
