@@ -1,9 +1,10 @@
 //! Writing what came of a delivery, and what is about to be delivered.
 //!
 //! A settlement is one transaction (OB-7), and one statement unless it has dead
-//! letters or the destination keeps a position of its own. It is written under the lease's token (OB-3), never moves a cursor back
-//! (OB-2), and not beyond the server's horizon: what was read from there belongs to a
-//! history that the server has lost, as after a crash that lost commits.
+//! letters or the destination keeps a position of its own. It is written under the
+//! lease's token (OB-3), never moves a cursor back (OB-2), and not beyond the server's
+//! horizon: what was read from there belongs to a history that the server has lost, as
+//! after a crash that lost commits.
 //!
 //! If the row is locked, a statement waits and then looks at the row again: that is
 //! what "read committed" promises, and the fence counts on it.
