@@ -142,6 +142,48 @@ impl Database {
         Ok(Owned::if_changed(&done))
     }
 
+    /// Extends several leases with one statement, and tells of each whether it was. One that
+    /// somebody is writing at the moment is left: [`Database::renew_lease`] waits for it, and
+    /// says how things stand.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub async fn renew_leases(
+        &self,
+        leases: &[Lease],
+        ttl: Duration,
+    ) -> Result<Vec<bool>, DatabaseError> {
+        let sql = self.schema().sql(
+            "with held as (
+                 select lease.name
+                 from unnest($1::text[], $2::text[], $3::int8[]) as ours (name, holder, token)
+                 join {schema}.leases as lease on lease.name = ours.name
+                 where lease.holder = ours.holder and lease.token = ours.token
+                 for update of lease skip locked
+             )
+             update {schema}.leases as lease
+             set renewed_at = {schema}.compute_now(), expires_at = {schema}.compute_now() + $4,
+                 abandoned = false
+             from held where lease.name = held.name
+             returning lease.name",
+        );
+        let names: Vec<_> = leases.iter().map(|it| it.name.as_str()).collect();
+        let holders: Vec<_> = leases.iter().map(|it| it.holder.as_str()).collect();
+        let tokens: Vec<_> = leases.iter().map(|it| it.token).collect();
+        let query = sqlx::query_scalar(sql)
+            .bind(names)
+            .bind(holders)
+            .bind(tokens)
+            .bind(interval(ttl));
+        let mut checkout = self.checkout_for_lease().await?;
+        let renewed: Vec<String> = self
+            .within(query.fetch_all(&mut *checkout))
+            .await
+            .map_err(|error| error.while_doing("renew leases"))?;
+        checkout.release();
+        Ok(leases.iter().map(|it| renewed.contains(&it.name)).collect())
+    }
+
     /// Gives a lease back, so that another may take it at once. Does nothing if
     /// somebody else has taken it. The row and its token stay.
     ///

@@ -24,6 +24,7 @@ mod reader;
 mod lease;
 mod settlement;
 
+mod advance;
 mod cursor;
 mod dead_letters;
 mod settle;
@@ -53,7 +54,7 @@ pub use publish::{NewEvent, PublishError, Published, Publisher, publish, publish
 pub use reader::{PageRequest, Reader};
 pub use schema::{InvalidSchema, Schema};
 pub use settlement::{
-    Cursor, DeadLetter, Failure, Mark, Member, Origin, Owned, Pruned, Replay, ReplayOutcome,
-    Settlement, Stage, Suspect, Then,
+    Advance, Cursor, DeadLetter, Failure, Mark, Member, Origin, Owned, Pruned, Replay,
+    ReplayOutcome, Settlement, Stage, Suspect, Then,
 };
 pub use status::{CursorStatus, DeadLetterCounts, MAX_COUNTED_LAG, Pause, RetentionHold};

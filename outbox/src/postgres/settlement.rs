@@ -31,6 +31,17 @@ pub struct Settlement {
     pub then: Then,
 }
 
+/// A cursor's move and nothing else, as a clean delivery leaves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// The sink.
+    pub sink: String,
+    /// The token of the lease that it is written under.
+    pub token: i64,
+    /// How far the cursor moves.
+    pub up_to: Position,
+}
+
 /// What follows a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Then {

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod adopting;
+mod advancing;
 mod columns;
 mod connections;
 mod cursors;
