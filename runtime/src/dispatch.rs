@@ -20,8 +20,9 @@ use crate::decide::Todo;
 use crate::feed::{Fed, Feed};
 use crate::head::{HeadReceiver, last_operation, next_operation};
 use crate::hold::Ended;
-use crate::keeper::Keeper;
+use crate::keeper::Keepers;
 use crate::outage::{News, Outage};
+use crate::saves::Saves;
 use crate::settings::{SinkSettings, WorkerSettings};
 use crate::store::Store;
 use crate::tenure::{Due, Tenure};
@@ -38,6 +39,10 @@ pub struct Dispatch<S> {
     pub store: Arc<S>,
     /// What all loops share.
     pub worker: Arc<WorkerSettings>,
+    /// Renews the leases of all loops.
+    pub keepers: Arc<Keepers<S>>,
+    /// Saves the cursors of all loops.
+    pub saves: Arc<Saves>,
     /// This sink's settings.
     pub sink: SinkSettings,
     /// Where it delivers.
@@ -67,8 +72,7 @@ impl<S: Store> Dispatch<S> {
                 abandoned = lease.abandoned,
                 "lease taken"
             );
-            let ttl = self.worker.lease_ttl;
-            let keeper = Keeper::start(Arc::clone(&self.store), lease.clone(), ttl, taken_at);
+            let keeper = self.keepers.keep(lease.clone(), taken_at);
             let mut tenure = Tenure::new(self, &lease, &keeper);
             let mut reading = None;
             let ended = loop {
@@ -142,7 +146,7 @@ impl<S: Store> Dispatch<S> {
                 }
                 Todo::Nothing => return Ok(()),
             };
-            tenure.settle(step, work.suspect()).await?;
+            tenure.settle(step, &work).await?;
         }
     }
 

@@ -75,7 +75,14 @@ pub(crate) struct Hold<'a, S> {
     pub(crate) give_back: watch::Receiver<bool>,
 }
 
-impl<S: Store> Hold<'_, S> {
+/// What ends even that which a stop lets finish.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    keeper: &'a Keeper,
+    overdue: &'a CancellationToken,
+}
+
+impl<'a, S: Store> Hold<'a, S> {
     /// Runs something that a stop and an operator's command end.
     pub(crate) async fn until_stopped<T>(&self, what: impl Future<Output = T>) -> Result<T, Ended> {
         let mut give_back = self.give_back.clone();
@@ -108,25 +115,20 @@ impl<S: Store> Hold<'_, S> {
         Ok(())
     }
 
-    /// Runs something that a stop lets finish, if it does so in time: `grace` later
-    /// than deliveries must have ended.
+    /// The same as [`Bounds::to_the_end`].
     pub(crate) async fn to_the_end<T>(
         &self,
         grace: Duration,
         what: impl Future<Output = T>,
     ) -> Result<T, Ended> {
-        let overdue = async {
-            self.overdue.cancelled().await;
-            sleep(grace).await;
-        };
-        tokio::select! {
-            biased;
-            // 1. Without the lease nothing may be done any more.
-            () = self.keeper.lost() => Err(Ended::LeaseLost),
-            // 2. The thing itself.
-            done = what => Ok(done),
-            // 3. A stop that has waited long enough.
-            () = overdue => Err(Ended::Stopped),
+        self.bounds().to_the_end(grace, what).await
+    }
+
+    /// What bounds whatever is done under the lease.
+    pub(crate) const fn bounds(&self) -> Bounds<'a> {
+        Bounds {
+            keeper: self.keeper,
+            overdue: self.overdue,
         }
     }
 
@@ -192,6 +194,30 @@ impl<S: Store> Hold<'_, S> {
             Some(Owned::Yes) => Ok(()),
             Some(Owned::No) => Err(Ended::LeaseLost),
             None => Err(Ended::Reread),
+        }
+    }
+}
+
+impl Bounds<'_> {
+    /// Runs something that a stop lets finish, if it does so in time: `grace` later
+    /// than deliveries must have ended.
+    pub(crate) async fn to_the_end<T>(
+        self,
+        grace: Duration,
+        what: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
+        let overdue = async {
+            self.overdue.cancelled().await;
+            sleep(grace).await;
+        };
+        tokio::select! {
+            biased;
+            // 1. Without the lease nothing may be done any more.
+            () = self.keeper.lost() => Err(Ended::LeaseLost),
+            // 2. The thing itself.
+            done = what => Ok(done),
+            // 3. A stop that has waited long enough.
+            () = overdue => Err(Ended::Stopped),
         }
     }
 }

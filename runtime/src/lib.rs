@@ -2,9 +2,9 @@
 //!
 //! Read in this order: [`worker`], [`dispatch`] (the loop on one screen), `tenure`
 //! (its actions), [`decide`] (what to do next, pure), [`feed`] (reading ahead),
-//! [`head`], [`keeper`], [`store`] (what the loop needs of the database); then [`board`]
-//! (what the loops say they are doing) and `http`, which shows it; then [`config`] and
-//! [`cli`], which put it to use.
+//! [`head`], [`saves`] and [`keeper`] (what all loops write together), [`store`] (what the
+//! loop needs of the database); then [`board`] (what the loops say they are doing) and
+//! `http`, which shows it; then [`config`] and [`cli`], which put it to use.
 
 pub mod attempt;
 pub mod board;
@@ -15,6 +15,7 @@ pub mod decide;
 pub mod dev;
 pub mod dispatch;
 pub mod feed;
+mod grid;
 pub mod head;
 mod hold;
 mod http;
@@ -23,10 +24,12 @@ mod outage;
 mod replays;
 mod report;
 pub mod retention;
+pub mod saves;
 pub mod settings;
 mod spread;
 pub mod store;
 mod tenure;
+mod together;
 pub mod worker;
 
 pub use config::Registry;

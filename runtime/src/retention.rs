@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::board::Board;
-use crate::keeper::Keeper;
+use crate::keeper::Keepers;
 use crate::outage::{News, Outage};
 use crate::settings::WorkerSettings;
 use crate::store::{Store, StoreError};
@@ -98,7 +98,7 @@ pub(crate) async fn pass_under_lease<S: Store>(
     let Some(lease) = store.acquire(RETENTION_LEASE, wanted.holder, ttl).await? else {
         return Ok(None);
     };
-    let keeper = Keeper::start(Arc::clone(store), lease.clone(), ttl, asked_at);
+    let keeper = Keepers::start(Arc::clone(store), ttl).keep(lease.clone(), asked_at);
     let passed = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(Pass::default()),

@@ -20,6 +20,8 @@ pub struct WorkerSettings {
     pub shutdown_timeout: Duration,
     /// The longest pause between two looks at the head while nothing happens.
     pub poll_max_interval: Duration,
+    /// How long what was delivered may wait until the cursor says so; zero: not at all.
+    pub cursor_save_interval: Duration,
     /// How often a cursor is saved only because events were filtered out.
     pub cursor_idle_save: Duration,
     /// What this process does.

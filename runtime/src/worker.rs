@@ -16,7 +16,9 @@ use tracing::error;
 use crate::board::Board;
 use crate::dispatch::Dispatch;
 use crate::head::{HeadReceiver, watch_head};
+use crate::keeper::Keepers;
 use crate::retention::retain;
+use crate::saves::Saves;
 use crate::settings::{SinkSettings, WorkerSettings};
 use crate::spread::spread;
 use crate::store::Store;
@@ -83,6 +85,8 @@ impl<S: Store> Crew<S> {
     fn start_sinks(&mut self, sinks: Vec<(SinkSettings, Box<dyn Connector>)>) {
         let head = self.start_head();
         let hunting = Arc::new(Semaphore::new(1));
+        let keepers = Keepers::start(Arc::clone(&self.store), self.worker.lease_ttl);
+        let saves = Saves::start(Arc::clone(&self.store), self.worker.cursor_save_interval);
         let mut loops = BTreeMap::new();
         for (sink, connector) in sinks {
             let name = sink.name.clone();
@@ -91,6 +95,8 @@ impl<S: Store> Crew<S> {
             let dispatch = Arc::new(Dispatch {
                 store: Arc::clone(&self.store),
                 worker: Arc::clone(&self.worker),
+                keepers: Arc::clone(&keepers),
+                saves: Arc::clone(&saves),
                 sink,
                 connector,
                 head: head.clone(),

@@ -45,8 +45,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     mutation(
         "OB-1, OB-2: what was passed is saved over a seek",
         "runtime/src/tenure/mod.rs",
-        "(self.passed.take(), (self.history, self.saved));",
-        "(self.passed, (self.history, self.saved));",
+        "        self.save().await?;\n        let before",
+        "        let before",
     ),
     mutation(
         "OB-2: a seek is followed by what was read before it",

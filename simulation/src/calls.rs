@@ -14,7 +14,14 @@ const DEADLINE: u64 = 2_000;
 /// The statements that may still run after whoever sent them was told that they failed,
 /// and has sent them again. Those on a cursor may not: a process sends nothing more on a
 /// cursor before the last statement has run or never will.
-const OUTLIVING: [&str; 5] = ["acquire", "renew", "release", "census", "prune"];
+const OUTLIVING: [&str; 6] = [
+    "acquire",
+    "renew",
+    "renew all",
+    "release",
+    "census",
+    "prune",
+];
 /// So many calls in one slice are a loop that does not pause.
 const MAX_CALLS: u64 = 20_000;
 

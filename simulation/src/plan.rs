@@ -106,7 +106,7 @@ impl Plan {
             } else {
                 1
             },
-            worker: worker(&mut rng, faults),
+            worker: worker(seed, &mut rng, faults),
             sinks: (0..sinks)
                 .map(|number| SinkPlan::draw(seed, number, faults))
                 .take(if faults.has(Fault::Sinks) { 4 } else { 1 })
@@ -116,12 +116,16 @@ impl Plan {
     }
 }
 
-fn worker(rng: &mut Rng, faults: Faults) -> WorkerSettings {
+fn worker(seed: u64, rng: &mut Rng, faults: Faults) -> WorkerSettings {
+    let save_interval = *stream(seed, "save interval", 0)
+        .choice(&[0, 50, 200, 1_000, 4_000])
+        .unwrap_or(&200);
     WorkerSettings {
         holder: String::new(),
         lease_ttl: Duration::from_millis(rng.u64(4_000..=20_000)),
         shutdown_timeout: Duration::from_millis(rng.u64(1_000..=8_000)),
         poll_max_interval: Duration::from_millis(rng.u64(100..=1_500)),
+        cursor_save_interval: Duration::from_millis(save_interval),
         cursor_idle_save: Duration::from_millis(rng.u64(1_000..=30_000)),
         roles: Roles {
             sinks: true,

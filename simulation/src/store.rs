@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use outbox::{
-    Cursor, Filter, Lease, Mark, Member, Owned, Position, Pruned, Replay, ReplayOutcome, Settlement,
+    Advance, Cursor, Filter, Lease, Mark, Member, Owned, Position, Pruned, Replay, ReplayOutcome,
+    Settlement,
 };
 use outbox_runtime::settings::Start;
 use outbox_runtime::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 
 use crate::calls::Line;
+use crate::chance::Chance;
 use crate::world::World;
+
+/// How often a row is left by a statement for several, since somebody has it locked.
+const LOCKED: f64 = 0.05;
 
 /// The database, as one process reaches it.
 #[derive(Clone, Debug)]
@@ -31,6 +36,17 @@ impl SimulatedStore {
             .processes
             .get(self.0.process)
             .map_or(0, |it| it.clock())
+    }
+
+    /// Which of so many rows nobody else has locked.
+    fn free(&self, rows: usize) -> Vec<bool> {
+        let mut world = self.0.shared.world();
+        let calm = world.calm;
+        let Some(process) = world.processes.get_mut(self.0.process) else {
+            return vec![false; rows];
+        };
+        let free = |_| calm || !process.chance.happens(LOCKED);
+        (0..rows).map(free).collect()
     }
 
     fn sink(&self, name: &str) -> usize {
@@ -112,6 +128,22 @@ impl Store for SimulatedStore {
         Ok(owned)
     }
 
+    async fn renew_all(&self, leases: &[Lease], ttl: Duration) -> Result<Vec<bool>, StoreError> {
+        let (asked_at, ours, free) = (self.clock(), leases.to_vec(), self.free(leases.len()));
+        let renew = move |world: &mut World, _late| {
+            world.count("leases renewed together");
+            let renewed = ours.iter().zip(free);
+            let renewed =
+                renewed.map(|(lease, free)| free && world.renew(lease, ttl) == Owned::Yes);
+            renewed.collect::<Vec<_>>()
+        };
+        let renewed = self.0.call("renew all", renew).await?;
+        for (lease, _) in leases.iter().zip(&renewed).filter(|(_, renewed)| **renewed) {
+            self.learn(|process| process.knows(lease).asked_at = asked_at);
+        }
+        Ok(renewed)
+    }
+
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
         self.learn(|process| process.lost(lease));
         let lease = lease.clone();
@@ -174,6 +206,24 @@ impl Store for SimulatedStore {
             owned
         };
         self.write("settle", lease, settle).await
+    }
+
+    async fn advance(&self, moves: &[Advance]) -> Result<Vec<bool>, StoreError> {
+        let free = self.free(moves.len());
+        let moves = moves.iter().zip(free);
+        let moves = moves.map(|(it, free)| (self.sink(&it.sink), it.token, it.up_to, free));
+        let moves: Vec<_> = moves.collect();
+        let advance = move |world: &mut World, _late| {
+            let mut moved = Vec::new();
+            for (sink, token, up_to, free) in moves {
+                let moves = free && world.advance(sink, token, up_to);
+                let name = world.sink_name(sink).to_owned();
+                world.log(|| format!("moves {name} #{token} to {up_to}: {moves}"));
+                moved.push(moves);
+            }
+            moved
+        };
+        self.0.call("advance", advance).await
     }
 
     async fn mark(&self, sink: &str, lease: &Lease, mark: &Mark) -> Result<Owned, StoreError> {

@@ -33,8 +33,10 @@ struct Now {
     attempts: u32,
     last_error: Option<&'static str>,
     position: Option<Position>,
-    /// What the loop waits for.
+    /// What the loop waits for at its destination.
     call: Option<Pending>,
+    /// What it waits for at the database: it saves while it delivers.
+    asking: Option<Pending>,
     /// What its reading ahead waits for.
     reading: Option<Pending>,
 }
@@ -89,6 +91,7 @@ impl Page {
                 last_error: None,
                 position: None,
                 call: None,
+                asking: None,
                 reading: None,
             }),
         }
@@ -114,7 +117,7 @@ impl Page {
 
     /// The loop asks the database.
     pub(crate) fn asking(&self) -> InCall<'_> {
-        self.begin(Slot::Loop, Call::Database, self.database_call)
+        self.begin(Slot::Asking, Call::Database, self.database_call)
     }
 
     /// Its reading ahead does.
@@ -125,13 +128,13 @@ impl Page {
     /// The loop opens its sink.
     pub(crate) fn opening(&self, limit: Duration) -> InCall<'_> {
         self.enter(State::Opening);
-        self.begin(Slot::Loop, Call::Open, limit)
+        self.begin(Slot::Destination, Call::Open, limit)
     }
 
     /// The loop delivers.
     pub(crate) fn delivering(&self, limit: Duration) -> InCall<'_> {
         self.enter(State::Delivering);
-        self.begin(Slot::Loop, Call::Delivery, limit)
+        self.begin(Slot::Destination, Call::Delivery, limit)
     }
 
     /// A batch is in hand.
@@ -177,7 +180,7 @@ impl Page {
     #[must_use]
     pub fn look(&self) -> PageView {
         let now = self.now();
-        let pending = [now.call, now.reading].into_iter().flatten();
+        let pending = [now.call, now.asking, now.reading].into_iter().flatten();
         PageView {
             kind: self.kind.clone(),
             state: now.state,
@@ -218,14 +221,16 @@ impl Pending {
 
 #[derive(Clone, Copy, Debug)]
 enum Slot {
-    Loop,
+    Destination,
+    Asking,
     Reading,
 }
 
 impl Slot {
     const fn of(self, now: &mut Now) -> &mut Option<Pending> {
         match self {
-            Self::Loop => &mut now.call,
+            Self::Destination => &mut now.call,
+            Self::Asking => &mut now.asking,
             Self::Reading => &mut now.reading,
         }
     }
@@ -297,6 +302,7 @@ mod tests {
         let limit = Duration::from_secs(9);
         let call = page.delivering(limit);
         let reading = page.reading();
+        drop(page.asking());
         tokio::time::advance(Duration::from_secs(2)).await;
         let expected = CallView {
             call: Call::Delivery,

@@ -109,6 +109,11 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
             MILLISECOND..=60 * SECOND,
         ),
         (
+            Key::of(["cursor", "save_interval"]),
+            *cursor.save_interval,
+            Duration::ZERO..=60 * SECOND,
+        ),
+        (
             Key::of(["cursor", "idle_save"]),
             *cursor.idle_save,
             MILLISECOND..=DAY,
@@ -121,6 +126,7 @@ pub(super) fn worker(document: &mut Document<'_>) -> Option<WorkerSettings> {
         lease_ttl: *worker.lease_ttl,
         shutdown_timeout: *worker.shutdown_timeout,
         poll_max_interval: *poll.max_interval,
+        cursor_save_interval: *cursor.save_interval,
         cursor_idle_save: *cursor.idle_save,
         roles: worker.roles.into_iter().collect(),
         retention: retention?,

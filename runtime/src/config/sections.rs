@@ -99,6 +99,9 @@ impl Default for Poll {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Cursor {
+    /// How long progress may wait to be saved: what was delivered meanwhile comes again after a
+    /// crash. 0s saves after each batch; up to 1m.
+    pub(super) save_interval: Period,
     /// How often progress is saved that consists only of events a sink does not take: 1ms to 1day.
     pub(super) idle_save: Period,
 }
@@ -106,6 +109,7 @@ pub(super) struct Cursor {
 impl Default for Cursor {
     fn default() -> Self {
         Self {
+            save_interval: Period::from_millis(200),
             idle_save: Period::from_secs(30),
         }
     }

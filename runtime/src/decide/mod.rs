@@ -2,6 +2,7 @@
 //! The loop in `dispatch` acts on what they say.
 
 mod backoff;
+mod caution;
 mod fuse;
 mod history;
 mod judge;
@@ -13,6 +14,7 @@ mod stored;
 mod work;
 
 pub use backoff::{Backoff, pause};
+pub use caution::Caution;
 pub use fuse::{limit, room};
 pub use history::other_history;
 pub(crate) use judge::Fault;

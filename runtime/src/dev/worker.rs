@@ -71,6 +71,7 @@ fn worker_settings() -> WorkerSettings {
         lease_ttl: Duration::from_secs(30),
         shutdown_timeout: Duration::from_secs(10),
         poll_max_interval: Duration::from_millis(250),
+        cursor_save_interval: Duration::from_millis(200),
         cursor_idle_save: Duration::from_secs(30),
         // It needs no port: `dev` shows what happens by itself.
         roles: Roles {

@@ -11,8 +11,8 @@ use std::fmt;
 use std::time::Duration;
 
 use outbox::{
-    Cursor, Event, Filter, Lease, Mark, Member, Owned, Position, Pruned, Replay, ReplayOutcome,
-    Settlement, Txid,
+    Advance, Cursor, Event, Filter, Lease, Mark, Member, Owned, Position, Pruned, Replay,
+    ReplayOutcome, Settlement, Txid,
 };
 
 use crate::settings::Start;
@@ -56,6 +56,14 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
 
+    /// Prolongs several leases, and tells of each whether it did. About one that it did not
+    /// it says nothing: [`Store::renew`] does.
+    fn renew_all(
+        &self,
+        leases: &[Lease],
+        ttl: Duration,
+    ) -> impl Future<Output = Result<Vec<bool>, StoreError>> + Send;
+
     /// Gives a lease back, so that another worker may take it at once.
     fn release(&self, lease: &Lease) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -80,6 +88,14 @@ pub trait Store: Send + Sync + 'static {
         lease: &Lease,
         settlement: &Settlement,
     ) -> impl Future<Output = Result<Owned, StoreError>> + Send;
+
+    /// Moves several cursors, each only if its row is the mover's own, lies before where it
+    /// moves to and has nothing else to forget; tells of each whether it did. It waits for
+    /// no single row. About one that it did not move it says nothing: [`Store::settle`] does.
+    fn advance(
+        &self,
+        moves: &[Advance],
+    ) -> impl Future<Output = Result<Vec<bool>, StoreError>> + Send;
 
     /// Writes down what is about to be delivered.
     fn mark(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outbox::{
-    Cursor, Database, DatabaseError, Filter, Lease, Mark, Member, Owned, PageRequest, Position,
-    Pruned, Replay, ReplayOutcome, Settlement,
+    Advance, Cursor, Database, DatabaseError, Filter, Lease, Mark, Member, Owned, PageRequest,
+    Position, Pruned, Replay, ReplayOutcome, Settlement,
 };
 
 use super::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
@@ -50,6 +50,10 @@ impl Store for Database {
         Ok(self.renew_lease(lease, ttl).await?)
     }
 
+    async fn renew_all(&self, leases: &[Lease], ttl: Duration) -> Result<Vec<bool>, StoreError> {
+        Ok(self.renew_leases(leases, ttl).await?)
+    }
+
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
         Ok(self.release_lease(lease).await?)
     }
@@ -74,6 +78,10 @@ impl Store for Database {
         settlement: &Settlement,
     ) -> Result<Owned, StoreError> {
         Ok(self.settle(sink, lease, settlement).await?)
+    }
+
+    async fn advance(&self, moves: &[Advance]) -> Result<Vec<bool>, StoreError> {
+        Ok(self.advance(moves).await?)
     }
 
     async fn mark(&self, sink: &str, lease: &Lease, mark: &Mark) -> Result<Owned, StoreError> {

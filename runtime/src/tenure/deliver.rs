@@ -1,7 +1,6 @@
 //! Delivering once: written down first, for those who need that.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use outbox::Mark;
 use outbox_sinks::{Batch, SinkError};
@@ -40,6 +39,8 @@ impl<S: Store> Tenure<'_, S> {
         if !(task.mark || ahead || self.hunt != Hunt::No) {
             return Ok(());
         }
+        // What is suspected is the first event after the cursor, for the next holder as well.
+        self.save_delivered().await?;
         if self.turn.is_none() && (task.mark || self.hunt != Hunt::No) {
             // One at a time in a process: so a death is laid to one sink only.
             let turn = Arc::clone(&self.of.hunting).acquire_owned();
@@ -72,7 +73,7 @@ impl<S: Store> Tenure<'_, S> {
         let deadline = self.of.sink.delivery_timeout;
         let call = self.of.board.delivering(deadline);
         let delivery = attempt::deliver(&mut *sink, batch, deadline);
-        let (outcome, usable) = self.hold.to_the_end(Duration::ZERO, delivery).await?;
+        let ((outcome, usable), saved) = self.saving_meanwhile(delivery).await?;
         call.attempted(batch, &outcome);
         // A destination that fails may be back in an older state, restored: it is asked
         // again how far it has come before it gets anything more.
@@ -81,6 +82,7 @@ impl<S: Store> Tenure<'_, S> {
         } else {
             self.sink = usable.then_some(sink);
         }
+        saved?;
         Ok(Ok(outcome))
     }
 

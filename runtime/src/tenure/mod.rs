@@ -5,6 +5,7 @@
 
 mod deliver;
 mod open;
+mod saving;
 mod settle;
 
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use outbox::{Cursor, Failure, Lease, Position, Then};
 use outbox_sinks::{Batch, BatchLimits, CLOSE_TIMEOUT, ErrorKind, Sink};
-use settle::at;
+use saving::{Passed, at};
 pub(crate) use settle::describe;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
@@ -21,7 +22,7 @@ use tracing::{debug, info, warn};
 
 use crate::attempt;
 use crate::board::State;
-use crate::decide::{Before, Hunt, Rules, Work, other_history, resume};
+use crate::decide::{Before, Caution, Hunt, Rules, Work, other_history, resume};
 use crate::dispatch::Dispatch;
 use crate::feed::{Fed, Feed, From};
 use crate::hold::{Ended, Hold};
@@ -62,8 +63,9 @@ pub(crate) struct Tenure<'a, S> {
     /// Dead letters that were written ahead of the cursor: read again, they are not
     /// written again, and take no room of the fuse.
     buried: BTreeSet<Position>,
-    /// How far the cursor may move because events were filtered out, since when.
-    passed: Option<(Position, Instant)>,
+    /// What is done with and not yet written.
+    passed: Option<Passed>,
+    caution: Caution,
     pub(crate) replays: Replays,
     /// Held while this sink does what a death would be laid to.
     turn: Option<OwnedSemaphorePermit>,
@@ -108,6 +110,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             before: Before::default(),
             hunt: Hunt::No,
             passed: None,
+            caution: Caution::default(),
             replays: Replays::default(),
             turn: None,
         }
@@ -117,8 +120,10 @@ impl<'a, S: Store> Tenure<'a, S> {
     /// that an earlier holder began, and starts to read; or goes on with what is being
     /// read, if that still follows the cursor.
     pub(crate) async fn claim(&mut self, reading: Option<Feed>) -> Result<Feed, Ended> {
-        // A seek may be carried out: what was passed before it must not be saved after it.
-        let (passed, before) = (self.passed.take(), (self.history, self.saved));
+        // A seek may be carried out: what was passed before it must not be saved after it. And
+        // whoever orders a pause finds in the row what was delivered.
+        self.save().await?;
+        let before = (self.history, self.saved);
         self.turn = None;
         self.of.board.enter(State::Opening);
         self.hold.look_at_orders().await?;
@@ -154,6 +159,8 @@ impl<'a, S: Store> Tenure<'a, S> {
                 "the last holder may have died: marking deliveries for a while"
             );
             self.replays.beware();
+            let worker = &self.of.worker;
+            self.caution = Caution::after_death(worker.lease_ttl, worker.cursor_save_interval);
         }
         if position != self.saved {
             // A seek: what is read from there on is settled anew.
@@ -168,7 +175,6 @@ impl<'a, S: Store> Tenure<'a, S> {
             && begun.exact.is_none()
             && (history, position) == before
         {
-            self.passed = passed;
             return Ok(reading);
         }
         let from = From {
@@ -215,7 +221,7 @@ impl<'a, S: Store> Tenure<'a, S> {
         self.hold.until_stopped(std::future::pending()).await
     }
 
-    /// What to do next. Saves the cursor when it only passes filtered events for long.
+    /// What to do next. Saves the cursor when that is due.
     pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Due, Ended> {
         loop {
             self.hold.check().await?;
@@ -226,13 +232,10 @@ impl<'a, S: Store> Tenure<'a, S> {
                 return Ok(Due::Fed(fed));
             }
             let board = &self.of.board;
-            let save_at = self
-                .passed
-                .map(|(_, since)| since + self.of.worker.cursor_idle_save);
             tokio::select! {
                 biased;
                 // 1. It is time to save, even if events keep coming that do not match.
-                () = at(save_at) => self.save_passed().await?,
+                () = at(self.save_at()) => self.save().await?,
                 // 2. A replay that was ordered.
                 () = at(self.replays.due_at()) => return Ok(Due::Replays),
                 // 3. More events, a stop, or the end of the lease.
@@ -240,19 +243,6 @@ impl<'a, S: Store> Tenure<'a, S> {
                     return fed?.map(Due::Fed).ok_or(Ended::Reread);
                 }
             }
-        }
-    }
-
-    /// Takes note that everything up to `end` was filtered out.
-    pub(crate) fn pass(&mut self, end: Position) {
-        let since = self.passed.map_or_else(Instant::now, |(_, since)| since);
-        self.passed = (end > self.saved).then_some((end, since));
-    }
-
-    async fn save_passed(&mut self) -> Result<(), Ended> {
-        match self.passed {
-            Some((position, _)) => self.commit(Some(position), Vec::new()).await,
-            None => Ok(()),
         }
     }
 
@@ -322,8 +312,8 @@ impl<'a, S: Store> Tenure<'a, S> {
 
     /// Saves what may be saved and closes the sink.
     pub(crate) async fn close(&mut self, ended: &Ended) {
-        if let Ended::Stopped | Ended::GivenBack = ended
-            && let Err(ended) = self.save_passed().await
+        if let Ended::Stopped | Ended::GivenBack | Ended::Fenced(_) = ended
+            && let Err(ended) = self.save().await
         {
             debug!(sink = self.hold.sink, ?ended, "can't save the cursor");
         }

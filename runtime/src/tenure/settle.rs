@@ -12,18 +12,14 @@ use tracing::{debug, error, info, warn};
 
 use super::Tenure;
 use crate::board::State;
-use crate::decide::{Backoff, Fault, Hunt, Next, Step, limit, pause, room};
+use crate::decide::{Backoff, Fault, Hunt, Next, Step, Work, limit, pause, room};
 use crate::hold::Ended;
 use crate::outage::News;
 use crate::store::Store;
 
 impl<S: Store> Tenure<'_, S> {
     /// Writes what follows from an attempt, and waits if need be.
-    pub(crate) async fn settle(
-        &mut self,
-        mut step: Step,
-        suspect: Option<Suspect>,
-    ) -> Result<(), Ended> {
+    pub(crate) async fn settle(&mut self, mut step: Step, work: &Work<'_>) -> Result<(), Ended> {
         let buried = |dead: &DeadLetter| self.buried.contains(&dead.event.position());
         step.dead_letters.retain(|dead| !buried(dead));
         self.cursor.delivered = self.cursor.delivered.max(step.delivered);
@@ -39,7 +35,13 @@ impl<S: Store> Tenure<'_, S> {
         let (up_to, dead_letters) = (step.up_to, step.dead_letters);
         match step.next {
             Next::Go if up_to.is_none() && dead_letters.is_empty() => Ok(()),
-            Next::Go => self.commit(up_to, dead_letters).await,
+            Next::Go => match up_to.filter(|_| dead_letters.is_empty()) {
+                Some(end) if self.may_wait(work) => {
+                    self.delivered(end);
+                    Ok(())
+                }
+                Some(_) | None => self.commit(up_to, dead_letters).await,
+            },
             Next::BackOff(cause) if self.of.stop.is_cancelled() => {
                 // A stop is no attempt.
                 debug!(sink = self.hold.sink, ?cause, "delivery failed in a stop");
@@ -52,6 +54,7 @@ impl<S: Store> Tenure<'_, S> {
                 // Attempts are counted anew when a part was settled.
                 let before = if step.progress { 0 } else { self.attempts };
                 self.attempts = before.saturating_add(1);
+                let suspect = work.suspect();
                 self.back_off(up_to, dead_letters, &cause, suspect).await
             }
             Next::GiveUp(error) => Err(Ended::Fenced(error)),
@@ -101,7 +104,7 @@ impl<S: Store> Tenure<'_, S> {
         Ok(())
     }
 
-    /// Writes a settlement, and keeps in mind what the cursor row says after it.
+    /// Writes a settlement.
     pub(super) async fn write(
         &mut self,
         up_to: Option<Position>,
@@ -109,7 +112,7 @@ impl<S: Store> Tenure<'_, S> {
         then: Then,
     ) -> Result<(), Ended> {
         // What was passed lies before the batch in hand: it goes along.
-        let passed = self.passed.take().map(|(position, _)| position);
+        let passed = self.passed.take().map(|passed| passed.end);
         let settlement = Settlement {
             up_to: up_to.or(passed),
             delivered: self
@@ -123,6 +126,12 @@ impl<S: Store> Tenure<'_, S> {
         self.hold
             .write(self.history, || store.settle(sink, lease, &settlement))
             .await?;
+        self.written(settlement);
+        Ok(())
+    }
+
+    /// Keeps in mind what the cursor row says after a settlement.
+    pub(super) fn written(&mut self, settlement: Settlement) {
         self.of.board.settled(&settlement);
         self.turn = None;
         self.saved = settlement.up_to.unwrap_or(self.saved);
@@ -139,7 +148,6 @@ impl<S: Store> Tenure<'_, S> {
         {
             self.hunt = Hunt::No;
         }
-        Ok(())
     }
 
     /// Notes a failed attempt, and waits.
@@ -218,13 +226,5 @@ pub(crate) fn describe(error: &SinkError) -> String {
     match error.advice() {
         Some(advice) => format!("{} ({advice})", error.chain()),
         None => error.chain(),
-    }
-}
-
-/// Waits until then; for ever if there is no such time.
-pub(super) async fn at(then: Option<Instant>) {
-    match then {
-        Some(then) => sleep_until(then).await,
-        None => std::future::pending().await,
     }
 }

@@ -95,3 +95,46 @@ async fn one_sink_at_a_time_does_what_a_death_would_be_laid_to() {
     assert_eq!(destination.deliveries().len(), 4);
     worker.killed().await;
 }
+
+/// A process with a sink that kills it when it gets this transaction, quick enough to leave
+/// some batches unsaved. Whether it died of it.
+async fn killed_by(deadly: u64, store: &Arc<MemoryStore>, name: &str) -> bool {
+    let destination = Destination::default();
+    destination.take(Duration::from_millis(10));
+    let worker = Worker::start(store, &destination, name);
+    loop {
+        let in_hand = destination.deliveries().last().cloned();
+        if in_hand.is_some_and(|batch| batch.contains(&deadly)) {
+            worker.killed().await;
+            return true;
+        }
+        if cursor_at(store, 60) {
+            worker.stopped().await;
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_kills_some_batches_behind_the_cursor_is_found_as_well() {
+    let store = MemoryStore::with_events(&["a.b"; 60]);
+    let mut processes = 0;
+    while killed_by(50, &store, &format!("w{processes}")).await {
+        processes += 1;
+        if processes == 1 {
+            let behind = 50 - store.look(|state| state.cursor.position.txid.0);
+            assert!(behind > 9, "some batches are unsaved: {behind}");
+        }
+        if processes == 2 {
+            let behind = 50 - store.look(|state| state.cursor.position.txid.0);
+            assert!(behind <= 3, "the next holder saves each batch: {behind}");
+        }
+        assert!(processes < 40, "it is never found");
+    }
+    let dead = store.look(|state| state.dead_letters.clone());
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].event.position().txid.0, 50);
+    assert_eq!(dead[0].code, "CRASHED");
+    assert!(processes <= 12, "{processes} processes");
+}

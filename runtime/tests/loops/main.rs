@@ -10,6 +10,7 @@ mod outages;
 mod poison;
 mod reading;
 mod replays;
+mod saving;
 mod spreading;
 mod stopping;
 mod support;

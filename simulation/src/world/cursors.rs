@@ -212,6 +212,27 @@ impl World {
         Owned::Yes
     }
 
+    /// Moves a cursor that has nothing to forget, as the statement for several does.
+    pub(crate) fn advance(&mut self, sink: usize, token: i64, up_to: Position) -> bool {
+        let horizon = self.outbox.horizon();
+        self.outbox.flush_with_write();
+        let plain = |row: &&mut CursorRow| {
+            let unmarked = !row.delivering && row.in_hand.is_none() && row.hunt.is_none();
+            row.attempts == 0 && row.suspect.is_none() && unmarked
+        };
+        let row = self.cursor_mut(sink).filter(|row| row.token == token);
+        let Some(row) = row.filter(plain).filter(|row| row.position < up_to) else {
+            return false;
+        };
+        if up_to.txid >= horizon {
+            return false;
+        }
+        let from = std::mem::replace(&mut row.position, up_to);
+        self.count("cursors moved together");
+        self.was_settled(sink, (from, up_to), &[]);
+        true
+    }
+
     pub(crate) fn mark(&mut self, sink: usize, lease: &Lease, mark: &Mark) -> Owned {
         let now = self.database_now();
         self.outbox.flush_with_write();

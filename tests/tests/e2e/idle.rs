@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::fixture::{Scene, publish};
 
-const WATCHED: Duration = Duration::from_secs(5);
+const SINKS: usize = 32;
+const WATCHED: Duration = Duration::from_secs(12);
 
 /// Processor time of a process so far, in ticks of 10 ms.
 fn ticks(pid: rustix::process::Pid) -> u64 {
@@ -37,18 +38,18 @@ async fn transactions(scene: &Scene) -> i64 {
 }
 
 #[tokio::test]
-async fn eight_sinks_on_an_idle_outbox_use_little_of_a_processor_and_of_the_database() {
+async fn many_sinks_on_an_idle_outbox_use_little_of_a_processor_and_of_the_database() {
     // B21. A guard against a loop that spins, not a benchmark.
     let scene = Scene::new().await;
     let mut config =
         "[database]\nurl = \"${DATABASE_URL}\"\n[http]\nlisten = \"127.0.0.1:0\"\n".to_owned();
-    for sink in 1..=8 {
+    for sink in 1..=SINKS {
         write!(config, "[sinks.s{sink}.file]\npath = \"{sink}.ndjson\"\n").unwrap();
     }
     scene.write("sinks.toml", &config);
     let mut worker = scene.run("worker");
     publish(scene.database(), 10).await;
-    for sink in 1..=8 {
+    for sink in 1..=SINKS {
         scene.up_to_date(&format!("s{sink}")).await;
     }
     // What the outbox costs right after an event is not idling.
@@ -67,5 +68,7 @@ async fn eight_sinks_on_an_idle_outbox_use_little_of_a_processor_and_of_the_data
     let share = used as f64 / 100.0 / seconds;
     assert!(share < 0.1, "{share:.3} of a processor");
     let rate = done as f64 / seconds;
-    assert!(rate < 40.0, "{rate:.1} transactions a second");
+    // Four looks at the head, all leases renewed at once every ten seconds, the census; and what
+    // it takes to stop, a save and a release for each sink at most.
+    assert!(rate < 15.0, "{rate:.1} transactions a second");
 }

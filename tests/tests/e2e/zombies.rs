@@ -105,11 +105,13 @@ async fn a_write_that_was_on_its_way_past_the_lease_changes_nothing_when_it_arri
     let postgres = shared::postgres(PostgresVersion::Oldest).await.addr();
     let network = Proxy::start(postgres).await;
     let url = scene.database().url_via(network.addr());
-    configure_via(&scene, "a", &url, TTL, &sink("a", ""));
+    // Each batch is written, so that its connections soon know the statement: what is on its way
+    // must be all that it takes.
+    let at_once = format!("[cursor]\nsave_interval = \"0s\"\n{}", sink("a", ""));
+    configure_via(&scene, "a", &url, TTL, &at_once);
     configure(&scene, "b", TTL, &sink("b", ""));
     scene.configure(&sink("b", ""));
     let mut a = start_scripted(&scene, "a");
-    // Until its connections know the statement: what is on its way must be all that it takes.
     for _ in 0..60 {
         publish(scene.database(), 5).await;
         sleep(Duration::from_millis(10)).await;

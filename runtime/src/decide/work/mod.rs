@@ -183,6 +183,12 @@ impl<'a> Work<'a> {
         self.suspect.clone()
     }
 
+    /// Whether nothing of it is open any more.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.queue.front().is_none()
+    }
+
     /// Puts what was read next behind what is open.
     pub fn extend(&mut self, more: Option<Batch>, end: Position) {
         self.extended |= more.is_some();
@@ -191,7 +197,7 @@ impl<'a> Work<'a> {
 
     /// What to do next.
     pub fn todo(&mut self) -> Todo {
-        if self.queue.front().is_none() {
+        if self.is_done() {
             return Todo::Nothing;
         }
         if let Some(reason) = self.halt.take() {

@@ -2,6 +2,7 @@
 
 mod destination;
 mod ledger;
+mod reader;
 mod store;
 mod worker;
 

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox::{
-    Cursor, DeadLetter, Event, Filter, Flow, Lease, Mark, Member, Origin, Owned, Position, Pruned,
-    Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
+    Advance, Cursor, DeadLetter, Event, Filter, Flow, Lease, Mark, Member, Origin, Owned, Position,
+    Pruned, Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
 };
 use outbox_runtime::settings::Start;
-use outbox_runtime::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
+use outbox_runtime::store::{Head, Store, StoreError};
 use tokio::time::Instant;
+
+use super::reader::MemoryReader;
 
 /// The outbox of a test: every event of transaction `n` has position `(n, 1)`.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,9 @@ pub(crate) struct State {
     pub(crate) retry_at: Option<Instant>,
     pub(crate) last_error: Option<String>,
     pub(crate) saves: Vec<Position>,
+    /// How many cursors and how many leases each statement for several was about.
+    pub(crate) joint_saves: Vec<usize>,
+    pub(crate) joint_renewals: Vec<usize>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) dead_letters: Vec<DeadLetter>,
     /// How many of them there were at the last resume.
@@ -41,6 +46,7 @@ pub(crate) struct State {
     pub(crate) operation: i64,
     pub(crate) reads: usize,
     pub(crate) renewals_fail: bool,
+    pub(crate) renewals_hang: bool,
     pub(crate) down: bool,
     pub(crate) history: u64,
     /// The most rows of one read; zero is no limit.
@@ -106,7 +112,7 @@ impl MemoryStore {
         look(&mut self.0.lock().unwrap())
     }
 
-    fn up(&self) -> Result<std::sync::MutexGuard<'_, State>, StoreError> {
+    pub(super) fn up(&self) -> Result<std::sync::MutexGuard<'_, State>, StoreError> {
         let state = self.0.lock().unwrap();
         if state.down {
             Err(StoreError::new("connection refused"))
@@ -137,7 +143,7 @@ impl Store for MemoryStore {
     }
 
     async fn reader(&self, filter: &Filter) -> Result<MemoryReader, StoreError> {
-        Ok(MemoryReader(self.clone(), filter.clone()))
+        Ok(MemoryReader::new(self, filter))
     }
 
     async fn acquire(
@@ -177,6 +183,21 @@ impl Store for MemoryStore {
             }
             _ => Ok(Owned::No),
         }
+    }
+
+    async fn renew_all(&self, leases: &[Lease], ttl: Duration) -> Result<Vec<bool>, StoreError> {
+        let hangs = self.look(|state| {
+            state.joint_renewals.push(leases.len());
+            state.renewals_hang
+        });
+        if hangs {
+            return std::future::pending().await;
+        }
+        let mut renewed = Vec::new();
+        for lease in leases {
+            renewed.push(self.renew(lease, ttl).await? == Owned::Yes);
+        }
+        Ok(renewed)
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
@@ -259,6 +280,24 @@ impl Store for MemoryStore {
         }
         state.suspects_are_told();
         Ok(Owned::Yes)
+    }
+
+    async fn advance(&self, moves: &[Advance]) -> Result<Vec<bool>, StoreError> {
+        let mut state = self.up()?;
+        state.joint_saves.push(moves.len());
+        let mut moved = Vec::new();
+        for it in moves {
+            let at = state.cursor.position;
+            let plain = state.cursor.attempts == 0 && state.cursor.suspect.is_none();
+            let plain = plain && state.cursor.in_hand.is_none() && state.cursor.hunt.is_none();
+            let moves = state.cursor_token == it.token && plain && at < it.up_to;
+            if moves {
+                state.cursor.position = it.up_to;
+                state.saves.push(it.up_to);
+            }
+            moved.push(moves);
+        }
+        Ok(moved)
     }
 
     async fn mark(&self, _sink: &str, lease: &Lease, mark: &Mark) -> Result<Owned, StoreError> {
@@ -354,41 +393,6 @@ impl Store for MemoryStore {
         Ok(Pruned {
             rows: u64::try_from(before - state.events.len()).unwrap(),
             next: None,
-        })
-    }
-}
-
-pub(crate) struct MemoryReader(MemoryStore, Filter);
-
-impl Reader for MemoryReader {
-    async fn read(&mut self, range: Range) -> Result<Page, StoreError> {
-        let mut state = self.0.up()?;
-        state.reads += 1;
-        let (mut events, mut bytes, mut scanned, mut end) = (Vec::new(), 0, 0, range.after);
-        let mut ended_by = PageEnd::Horizon;
-        for (position, event) in &state.events {
-            if *position <= range.after || position.txid >= range.horizon {
-                continue;
-            }
-            scanned += 1;
-            if events.len() == range.max_events || scanned == state.max_scan {
-                ended_by = PageEnd::Rows;
-                break;
-            }
-            bytes += event.payload().len();
-            if bytes > range.max_bytes && !events.is_empty() {
-                ended_by = PageEnd::Bytes;
-                break;
-            }
-            end = *position;
-            if self.1.takes(event) {
-                events.push(event.clone());
-            }
-        }
-        Ok(Page {
-            events,
-            end,
-            ended_by,
         })
     }
 }

@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::MemoryStore;
 
+/// The interval of a worker that is not told another one.
+const SAVE_INTERVAL: Duration = Duration::from_millis(200);
+
 /// A worker with one sink, running in the background.
 pub(crate) struct Worker {
     pub(crate) board: Arc<Board>,
@@ -53,7 +56,17 @@ impl Worker {
         holder: &str,
         sink: SinkSettings,
     ) -> Self {
-        Self::start_all(store, to, holder, vec![sink])
+        Self::start_all(store, to, holder, vec![sink], SAVE_INTERVAL)
+    }
+
+    /// That saves its cursor so long after a delivery.
+    pub(crate) fn start_saving(
+        store: &Arc<MemoryStore>,
+        to: &(impl Connector + Clone),
+        holder: &str,
+        save_interval: Duration,
+    ) -> Self {
+        Self::start_all(store, to, holder, vec![settings()], save_interval)
     }
 
     /// With a sink for each of these names.
@@ -67,7 +80,8 @@ impl Worker {
             name: (*name).to_owned(),
             ..settings()
         };
-        Self::start_all(store, to, holder, names.iter().map(sink).collect())
+        let sinks = names.iter().map(sink).collect();
+        Self::start_all(store, to, holder, sinks, SAVE_INTERVAL)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the test plays the supervisor")]
@@ -76,12 +90,14 @@ impl Worker {
         to: &(impl Connector + Clone),
         holder: &str,
         sinks: Vec<SinkSettings>,
+        save_interval: Duration,
     ) -> Self {
         let worker = WorkerSettings {
             holder: holder.to_owned(),
             lease_ttl: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(10),
             poll_max_interval: Duration::from_millis(250),
+            cursor_save_interval: save_interval,
             cursor_idle_save: Duration::from_secs(30),
             roles: Roles {
                 sinks: true,
