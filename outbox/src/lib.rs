@@ -63,6 +63,6 @@ pub use postgres::{
     MAX_COUNTED_LAG, Mark, Member, MigrateError, Moment, NewEvent, Newer, Obedience, OperateError,
     Operation, Origin, Owned, Page, PageRequest, Pause, Paused, Prunable, Pruned, PublishError,
     Published, Publisher, RETENTION_LEASE, Reader, Replay, ReplayOutcome, Replaying, Resumed,
-    RetentionHold, Schema, SchemaState, SeekTarget, Settlement, Sought, Stage, Suspect, Then,
-    adopt, grant, migrate, publish, publish_many, schema_state, sink_lease,
+    RetentionHold, Schema, SchemaState, SeekTarget, Settlement, Sought, Stage, Suspect,
+    TailRequest, Then, adopt, grant, migrate, publish, publish_many, schema_state, sink_lease,
 };
