@@ -10,6 +10,7 @@ mod outages;
 mod poison;
 mod reading;
 mod replays;
+mod sharing;
 mod spreading;
 mod stopping;
 mod support;

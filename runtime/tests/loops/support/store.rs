@@ -9,7 +9,9 @@ use outbox::{
     Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
 };
 use outbox_runtime::settings::Start;
-use outbox_runtime::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
+use outbox_runtime::store::{
+    Head, Page, PageEnd, Range, Reader, Store, StoreError, Tail, TailRange,
+};
 use tokio::time::Instant;
 
 /// The outbox of a test: every event of transaction `n` has position `(n, 1)`.
@@ -39,7 +41,10 @@ pub(crate) struct State {
     /// How long a claim takes.
     pub(crate) slow_claim: Duration,
     pub(crate) operation: i64,
+    /// What loops have read for themselves, and what was read for all.
     pub(crate) reads: usize,
+    pub(crate) tails: usize,
+    pub(crate) tails_fail: bool,
     pub(crate) renewals_fail: bool,
     pub(crate) down: bool,
     pub(crate) history: u64,
@@ -64,6 +69,47 @@ impl State {
 
     pub(crate) fn attempts(&self) -> u32 {
         self.cursor.attempts
+    }
+}
+
+impl State {
+    fn head(&self) -> Head {
+        let newest = self.events.last_key_value().map(|(position, _)| *position);
+        Head {
+            horizon: Txid(newest.map_or(1, |newest| newest.txid.0 + 1)),
+            newest,
+            operation: self.operation,
+            history: self.history,
+        }
+    }
+
+    fn page(&self, filter: &Filter, range: Range) -> Page {
+        let (mut events, mut bytes, mut scanned, mut end) = (Vec::new(), 0, 0, range.after);
+        let mut ended_by = PageEnd::Horizon;
+        for (position, event) in &self.events {
+            if *position <= range.after || position.txid >= range.horizon {
+                continue;
+            }
+            scanned += 1;
+            if events.len() == range.max_events || scanned == self.max_scan {
+                ended_by = PageEnd::Rows;
+                break;
+            }
+            bytes += event.payload().len();
+            if bytes > range.max_bytes && !events.is_empty() {
+                ended_by = PageEnd::Bytes;
+                break;
+            }
+            end = *position;
+            if filter.takes(event) {
+                events.push(event.clone());
+            }
+        }
+        Page {
+            events,
+            end,
+            ended_by,
+        }
     }
 }
 
@@ -124,16 +170,24 @@ impl Store for MemoryStore {
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
-        let state = self.up()?;
-        let newest = state.events.last_key_value().map(|(position, _)| *position);
-        let horizon = Txid(newest.map_or(1, |newest| newest.txid.0 + 1));
-        let (operation, history) = (state.operation, state.history);
-        Ok(Head {
-            horizon,
-            newest,
-            operation,
-            history,
-        })
+        Ok(self.up()?.head())
+    }
+
+    async fn tail(&self, reader: &mut MemoryReader, range: TailRange) -> Result<Tail, StoreError> {
+        let mut state = self.up()?;
+        state.tails += 1;
+        if state.tails_fail {
+            return Err(StoreError::new("too large"));
+        }
+        let head = state.head();
+        let range = Range {
+            after: range.after,
+            horizon: head.horizon,
+            max_events: range.max_events,
+            max_bytes: range.max_bytes,
+        };
+        let page = state.page(&reader.1, range);
+        Ok(Tail { head, page })
     }
 
     async fn reader(&self, filter: &Filter) -> Result<MemoryReader, StoreError> {
@@ -364,31 +418,6 @@ impl Reader for MemoryReader {
     async fn read(&mut self, range: Range) -> Result<Page, StoreError> {
         let mut state = self.0.up()?;
         state.reads += 1;
-        let (mut events, mut bytes, mut scanned, mut end) = (Vec::new(), 0, 0, range.after);
-        let mut ended_by = PageEnd::Horizon;
-        for (position, event) in &state.events {
-            if *position <= range.after || position.txid >= range.horizon {
-                continue;
-            }
-            scanned += 1;
-            if events.len() == range.max_events || scanned == state.max_scan {
-                ended_by = PageEnd::Rows;
-                break;
-            }
-            bytes += event.payload().len();
-            if bytes > range.max_bytes && !events.is_empty() {
-                ended_by = PageEnd::Bytes;
-                break;
-            }
-            end = *position;
-            if self.1.takes(event) {
-                events.push(event.clone());
-            }
-        }
-        Ok(Page {
-            events,
-            end,
-            ended_by,
-        })
+        Ok(state.page(&self.1, range))
     }
 }
