@@ -26,7 +26,7 @@ const FIRST_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// For how long passing events over is not worth a word: where a filter takes little, a
 /// look at the head in each millisecond would wake the loop as often, for nothing.
-const PASSING: Duration = Duration::from_millis(100);
+const PASSING: Duration = Duration::from_millis(50);
 
 /// What comes out of the outbox, in order.
 #[derive(Debug)]

@@ -67,7 +67,7 @@ async fn read_to(feed: &mut Feed, last: u64) -> Vec<u64> {
         let fed = timeout(Duration::from_secs(60), feed.next()).await;
         let end = match fed.expect("there is more").expect("of this history") {
             Fed::Batch { batch, end, .. } => {
-                read.extend(batch.events().iter().map(|it| it.position().txid.0));
+                read.extend(batch.iter().map(|it| it.position().txid.0));
                 end
             }
             Fed::Passed { end } => end,
@@ -191,7 +191,7 @@ async fn word_that_events_were_passed_over_comes_seldom() {
     };
     // A thousand events in three seconds.
     let (words, ()) = tokio::join!(counting, reading.publish(1_000));
-    assert!((10..=40).contains(&words), "{words}");
+    assert!((20..=80).contains(&words), "{words}");
 }
 
 #[tokio::test(start_paused = true)]
