@@ -178,8 +178,8 @@ impl Event {
     }
 
     /// The same event in memory of its own, which keeps no page alive.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn detached(&self) -> Self {
+    #[must_use]
+    pub fn detached(&self) -> Self {
         Self {
             position: self.position,
             topic: String::from(&*self.topic).into(),

@@ -64,5 +64,6 @@ pub use postgres::{
     Obedience, OperateError, Operation, Origin, Owned, Page, PageRequest, Pause, Paused, Prunable,
     Pruned, PublishError, Published, Publisher, RETENTION_LEASE, Reader, Replay, ReplayOutcome,
     Replaying, Resumed, RetentionHold, Schema, SchemaState, SeekTarget, Settlement, Sought, Stage,
-    Suspect, Then, adopt, grant, migrate, publish, publish_many, schema_state, sink_lease,
+    Suspect, TailRequest, Then, adopt, grant, migrate, publish, publish_many, schema_state,
+    sink_lease,
 };

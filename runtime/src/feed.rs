@@ -3,6 +3,7 @@
 //!
 //! Holds at most one closed batch besides the one in delivery, so a loop's memory
 //! is bounded by twice its `max_bytes`. Reads nothing at or above the horizon (OB-5).
+//! What was read for all loops is taken from there; a loop that is behind reads for itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
 use crate::board::Page as BoardPage;
-use crate::head::{HeadReceiver, head_beyond};
+use crate::head::{Follower, HeadReceiver};
 use crate::outage::{News, Outage};
 use crate::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 
@@ -23,6 +24,9 @@ use crate::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
 const FIRST_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest pause between two tries to read.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// For how long passing events over is not worth a word: where a filter takes little, a
+/// look at the head in each millisecond would wake the loop as often, for nothing.
+const PASSING: Duration = Duration::from_millis(50);
 
 /// What comes out of the outbox, in order.
 #[derive(Debug)]
@@ -102,10 +106,8 @@ impl Feed {
         let reader = Assembler {
             store,
             reader: None,
-            head,
+            place: Follower::start(head, from.after, from.history),
             board,
-            at: from.after,
-            history: from.history,
             exact: from.exact,
             filter,
             limits,
@@ -138,10 +140,8 @@ impl Feed {
 struct Assembler<S: Store> {
     store: Arc<S>,
     reader: Option<S::Reader>,
-    head: HeadReceiver,
+    place: Follower,
     board: Arc<BoardPage>,
-    at: Position,
-    history: u64,
     exact: Option<Position>,
     filter: Filter,
     limits: BatchLimits,
@@ -169,27 +169,19 @@ impl<S: Store> Assembler<S> {
         loop {
             // 1. Wait for something to read, but no longer than the batch may wait.
             let Some(head) = self.wait_for_more(&batch).await else {
-                return Some(batch.close(self.at, ClosedBy::Age));
+                return Some(batch.close(self.place.at(), ClosedBy::Age));
             };
             // 2. Read it. A horizon of another history says nothing about this one.
             let room = batch.room();
             let page = self.read(head, room).await?;
-            let exhausted = page.ended_by == PageEnd::Horizon;
-            self.at = match head.newest {
-                // The head and the page share a horizon, below which nothing can appear.
-                Some(newest) if exhausted => newest.max(self.at),
-                _ => page.end,
-            };
+            self.place.go_to(page.end);
             // 3. Hand out what is full, or has no reason to wait, or has waited enough.
-            let nothing_new = page.events.is_empty();
+            let nothing_there = page.ended_by == PageEnd::Horizon || page.events.is_empty();
             if let Some(closed_by) = batch.add(page) {
-                return Some(batch.close(self.at, closed_by));
+                return Some(batch.close(self.place.at(), closed_by));
             }
-            if batch.is_empty() {
-                return Some(Fed::Passed { end: self.at });
-            }
-            if batch.is_due(exhausted || nothing_new) {
-                return Some(batch.close(self.at, ClosedBy::Age));
+            if batch.is_due(nothing_there) {
+                return Some(batch.close(self.place.at(), ClosedBy::Age));
             }
         }
     }
@@ -199,42 +191,60 @@ impl<S: Store> Assembler<S> {
     async fn assemble_exactly(&mut self, end: Position) -> Option<Fed> {
         let unlimited = self.limits.max_events(usize::MAX).max_bytes(usize::MAX);
         let mut batch = Assembly::new(unlimited);
-        while self.at < end {
-            let head = head_beyond(&self.head, self.at, self.history).await;
+        while self.place.at() < end {
+            let head = self.place.more().await;
             let mut page = self.read(head, self.limits).await?;
-            let exhausted = page.ended_by == PageEnd::Horizon;
             page.events.retain(|event| event.position() <= end);
-            self.at = if exhausted { end } else { page.end.min(end) };
+            // A head that was seen before the range was begun may lie within it.
+            let all_there = end <= Position::before(head.horizon);
+            let whole = all_there && page.ended_by == PageEnd::Horizon;
+            self.place
+                .go_to(if whole { end } else { page.end.min(end) });
             batch.add(page);
         }
         Some(batch.close(end, ClosedBy::Exact))
     }
 
     async fn wait_for_more(&mut self, batch: &Assembly) -> Option<Head> {
-        let beyond = head_beyond(&self.head, self.at, self.history);
+        let more = self.place.more();
         match batch.deadline() {
-            Some(deadline) => timeout_at(deadline, beyond).await.ok(),
-            None => Some(beyond.await),
+            Some(deadline) => timeout_at(deadline, more).await.ok(),
+            None => Some(more.await),
         }
     }
 
-    /// Reads a page, however long the database takes to answer; `None` if the history
-    /// is another one before or after it.
+    /// Takes what was read for all, or reads a page for this loop alone; `None` if the
+    /// history is another one before or after it.
     async fn read(&mut self, head: Head, room: BatchLimits) -> Option<Page> {
+        let page = match self.place.shared(&self.filter, room) {
+            Some(page) => page,
+            None => self.read_alone(head, room).await?,
+        };
+        (self.store.history() == self.place.history()).then_some(page)
+    }
+
+    /// Reads a page, however long the database takes to answer; `None` if the history
+    /// is another one before it.
+    async fn read_alone(&mut self, head: Head, room: BatchLimits) -> Option<Page> {
+        let (after, history) = (self.place.at(), self.place.history());
         let range = Range {
-            after: self.at,
+            after,
             horizon: head.horizon,
             max_events: room.max_events,
             max_bytes: room.max_bytes,
         };
         let mut pause = FIRST_RETRY_INTERVAL;
-        while head.history == self.history && self.store.history() == self.history {
+        while head.history == history && self.store.history() == history {
             match self.try_read(range).await {
-                Ok(page) => {
+                Ok(mut page) => {
                     if let Some(lasted) = self.outage.ended() {
                         debug!(lasted_s = lasted.as_secs(), "outbox can be read again");
                     }
-                    return (self.store.history() == self.history).then_some(page);
+                    if page.ended_by == PageEnd::Horizon {
+                        // Head and page share a horizon, below which nothing can appear.
+                        page.end = head.newest.map_or(after, |newest| newest.max(after));
+                    }
+                    return Some(page);
                 }
                 Err(error) => {
                     let reason = error.to_string();
@@ -265,6 +275,8 @@ struct Assembly {
     events: Vec<Event>,
     bytes: usize,
     first_at: Option<Instant>,
+    /// When events began to be passed over.
+    passing_since: Option<Instant>,
 }
 
 impl Assembly {
@@ -274,24 +286,21 @@ impl Assembly {
             events: Vec::new(),
             bytes: 0,
             first_at: None,
+            passing_since: None,
         }
     }
 
-    const fn is_empty(&self) -> bool {
-        self.events.is_empty()
-    }
-
-    /// When it must be handed out, if it has an event.
+    /// When it must be handed out, if there is anything to it.
     fn deadline(&self) -> Option<Instant> {
-        self.first_at
-            .map(|first_at| first_at + self.limits.max_wait)
+        let first = self.first_at.map(|at| at + self.limits.max_wait);
+        first.or_else(|| self.passing_since.map(|at| at + PASSING))
     }
 
-    /// Whether its first event has waited long enough. At a `max_wait` of zero it
-    /// waits for no event, but takes along what is there.
+    /// Whether it has waited long enough. At a `max_wait` of zero it waits for no event,
+    /// but takes along what is there.
     fn is_due(&self, nothing_there: bool) -> bool {
         let due = self.deadline().is_some_and(|at| Instant::now() >= at);
-        due && (nothing_there || !self.limits.max_wait.is_zero())
+        due && (nothing_there || self.first_at.is_none() || !self.limits.max_wait.is_zero())
     }
 
     /// What still fits in: at least one event.
@@ -310,9 +319,11 @@ impl Assembly {
             .iter()
             .map(|event| event.payload().len())
             .sum::<usize>();
-        if !page.events.is_empty() {
-            self.first_at.get_or_insert_with(Instant::now);
-        }
+        let since = match page.events.is_empty() {
+            true => &mut self.passing_since,
+            false => &mut self.first_at,
+        };
+        since.get_or_insert_with(Instant::now);
         if self.events.is_empty() {
             self.events = page.events;
         } else {

@@ -79,6 +79,24 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "horizon: outbox::Txid(u64::MAX),",
     ),
     mutation(
+        "OB-1: a loop before a gap takes the page after it",
+        "runtime/src/head/pages.rs",
+        "self.history == history && page.from <= after;",
+        "self.history == history;",
+    ),
+    mutation(
+        "OB-1: a full page is taken to end at the head",
+        "runtime/src/head/pages.rs",
+        "Some(newest) if at_horizon => newest,",
+        "Some(newest) => newest,",
+    ),
+    mutation(
+        "OB-1: pages of another history are kept",
+        "runtime/src/head/pages.rs",
+        "                ..Self::default()\n",
+        "                kept: std::mem::take(&mut self.kept),\n                ..Self::default()\n",
+    ),
+    mutation(
         "OB-6: no neighbour has to go through",
         "runtime/src/decide/work/trial.rs",
         "        if confirmed {",

@@ -7,7 +7,9 @@ use outbox::{
     Settlement,
 };
 use outbox_runtime::settings::Start;
-use outbox_runtime::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
+use outbox_runtime::store::{
+    Head, Page, PageEnd, Range, Reader, Store, StoreError, Tail, TailRange,
+};
 
 use crate::calls::Line;
 use crate::chance::Chance;
@@ -87,13 +89,29 @@ impl Store for SimulatedStore {
 
     async fn head(&self) -> Result<Head, StoreError> {
         let history = self.history();
-        let look = move |world: &mut World, _late| Head {
-            horizon: world.outbox.horizon(),
-            newest: world.outbox.newest(),
-            operation: world.operation,
-            history,
-        };
+        let look = move |world: &mut World, _late| head(world, history);
         self.0.call("head", look).await
+    }
+
+    async fn tail(
+        &self,
+        reader: &mut SimulatedReader,
+        range: TailRange,
+    ) -> Result<Tail, StoreError> {
+        let (filter, history, process) = (reader.1.clone(), self.history(), self.0.process);
+        let look = move |world: &mut World, _late| {
+            let head = head(world, history);
+            let range = Range {
+                after: range.after,
+                horizon: head.horizon,
+                max_events: range.max_events,
+                max_bytes: range.max_bytes,
+            };
+            let rows = some_rows(world, process, range);
+            let page = page(world, &filter, range, rows);
+            Tail { head, page }
+        };
+        self.0.call("tail", look).await
     }
 
     async fn reader(&self, filter: &Filter) -> Result<SimulatedReader, StoreError> {
@@ -317,13 +335,26 @@ impl Reader for SimulatedReader {
         let (filter, process) = (self.1.clone(), self.0.0.process);
         let read = move |world: &mut World, _late| {
             world.is_read(range.horizon);
-            let rows = world.processes.get_mut(process);
-            // A page may end anywhere.
-            let rows = rows.map_or(1, |it| it.chance.usize(1..=2 * range.max_events.min(40)));
+            let rows = some_rows(world, process, range);
             page(world, &filter, range, rows)
         };
         self.0.0.call("read", read).await
     }
+}
+
+fn head(world: &World, history: u64) -> Head {
+    Head {
+        horizon: world.outbox.horizon(),
+        newest: world.outbox.newest(),
+        operation: world.operation,
+        history,
+    }
+}
+
+/// How many rows are looked at: a page may end anywhere.
+fn some_rows(world: &mut World, process: usize, range: Range) -> usize {
+    let process = world.processes.get_mut(process);
+    process.map_or(1, |it| it.chance.usize(1..=2 * range.max_events.min(40)))
 }
 
 fn page(world: &World, filter: &Filter, range: Range, rows: usize) -> Page {

@@ -94,6 +94,12 @@ impl ConnectSettings {
                 ("enable_seqscan", "off"),
                 ("enable_bitmapscan", "off"),
                 ("jit", "off"),
+                // And a plan is good whatever the values are: to make one anew for each look
+                // at the head, as the planner would like, takes three times as long as the
+                // look itself.
+                ("plan_cache_mode", "force_generic_plan"),
+                // Parts of an answer come in the order in which they are written.
+                ("max_parallel_workers_per_gather", "0"),
                 ("tcp_keepalives_idle", "30"),
                 ("tcp_keepalives_interval", "10"),
                 ("tcp_keepalives_count", "3"),

@@ -20,6 +20,8 @@ mod head;
 mod pace;
 mod page;
 mod reader;
+mod tail;
+mod walk;
 
 mod lease;
 mod settlement;
@@ -58,3 +60,4 @@ pub use settlement::{
     ReplayOutcome, Settlement, Stage, Suspect, Then,
 };
 pub use status::{CursorStatus, DeadLetterCounts, MAX_COUNTED_LAG, Pause, RetentionHold};
+pub use tail::TailRequest;

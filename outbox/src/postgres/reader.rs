@@ -5,20 +5,16 @@
 //! A filter costs neither the plan nor the order: rows that it leaves out are
 //! walked over by the same index condition and come without their payload.
 
-use futures_util::TryStreamExt;
+use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres};
 
 use super::database::Database;
 use super::error::{DatabaseError, DatabaseErrorKind};
 use super::pace::Pace;
-use super::page::{Draft, Page, RawRow};
+use super::page::Page;
+use super::walk::{Limits, Walk};
 use crate::{Filter, Position, Txid};
-
-/// Rows that come after a page is full are read and thrown away up to so many
-/// bytes; if more are on their way it is cheaper to hang up.
-const MAX_DRAINED_BYTES: usize = 256 * 1024;
 
 const EVERYTHING: &str = "\
 select txid, seq, topic, payload
@@ -60,14 +56,23 @@ pub struct PageRequest {
     pub max_bytes: usize,
 }
 
+impl PageRequest {
+    const fn limits(&self) -> Limits {
+        Limits {
+            max_events: self.max_events,
+            max_bytes: self.max_bytes,
+        }
+    }
+}
+
 /// Reads pages for one consumer, and learns how many rows make one.
 #[derive(Debug)]
 pub struct Reader {
-    database: Database,
+    pub(super) database: Database,
     filter: Filter,
     /// `None` after an error: the table may have changed.
-    statement: Option<&'static str>,
-    pace: Pace,
+    pub(super) statement: Option<&'static str>,
+    pub(super) pace: Pace,
 }
 
 impl Database {
@@ -133,8 +138,7 @@ impl Reader {
     /// # Errors
     /// [`DatabaseError`].
     pub async fn read(&mut self, request: PageRequest) -> Result<Page, DatabaseError> {
-        let end_of_horizon = Position::before(request.horizon);
-        if request.after >= end_of_horizon {
+        if request.after >= Position::before(request.horizon) {
             return Ok(Page {
                 events: Vec::new(),
                 end: request.after,
@@ -144,40 +148,32 @@ impl Reader {
                 rows_scanned: 0,
             });
         }
-        let statement = match self.statement.take() {
-            Some(statement) => statement,
-            None => self.database.statement_for(&self.filter).await?,
-        };
+        let statement = self.take_statement().await?;
         let limit = self.pace.rows(request.max_events, request.max_bytes);
         let query = self.query(statement, &request, limit);
-        let mut walk = Walk::default();
+        let mut walk = Walk::new(request.limits());
         let mut checkout = self.database.checkout().await?;
         let complete = self
             .database
-            .within(walk.run(&mut checkout, query, &request))
+            .within(walk.run(&mut checkout, query))
             .await
             .map_err(|error| error.while_doing("read the outbox"))?;
         self.statement = Some(statement);
         if complete {
             checkout.release();
         }
-        self.pace
-            .learn(walk.rows, walk.seen_events, walk.seen_bytes);
-        let exhausted = !walk.full && u64::try_from(walk.rows).is_ok_and(|rows| rows < limit);
-        let end = match walk.end {
-            _ if exhausted => end_of_horizon,
-            Some(end) => end,
-            None => request.after,
-        };
-        let events = walk.draft.into_events(|event| self.filter.takes(event));
-        Ok(Page {
-            payload_bytes: events.iter().map(|event| event.payload().len()).sum(),
-            events,
-            end,
-            exhausted,
-            full: walk.full,
-            rows_scanned: walk.rows,
-        })
+        walk.teach(&mut self.pace);
+        let PageRequest { after, horizon, .. } = request;
+        Ok(walk.into_page(limit, after, horizon, |event| self.filter.takes(event)))
+    }
+
+    /// The statement that reads what the filter takes. It is worked out anew after an
+    /// error: the caller puts it back when all went well.
+    pub(super) async fn take_statement(&mut self) -> Result<&'static str, DatabaseError> {
+        match self.statement.take() {
+            Some(statement) => Ok(statement),
+            None => self.database.statement_for(&self.filter).await,
+        }
     }
 
     fn query(
@@ -203,60 +199,5 @@ impl Reader {
             return query;
         }
         query.bind(self.filter.tenants.clone())
-    }
-}
-
-/// One statement's rows on their way into a page.
-#[derive(Default)]
-struct Walk {
-    draft: Draft,
-    /// The last row that was walked over.
-    end: Option<Position>,
-    /// The rows walked over.
-    rows: usize,
-    /// Whether a limit was reached before the rows ended.
-    full: bool,
-    seen_events: usize,
-    seen_bytes: usize,
-}
-
-impl Walk {
-    /// Takes rows until there are no more or the page is full. Returns whether
-    /// the answer was read to its end, so that the connection can be used again.
-    async fn run(
-        &mut self,
-        connection: &mut PgConnection,
-        query: Query<'static, Postgres, PgArguments>,
-        request: &PageRequest,
-    ) -> Result<bool, sqlx::Error> {
-        let mut rows = query.fetch(connection);
-        let mut drained = 0;
-        while let Some(row) = rows.try_next().await? {
-            let row = RawRow::read(&row)?;
-            let size = row.event.map_or(0, |event| event.payload.len());
-            if self.full {
-                drained += size;
-                if drained > MAX_DRAINED_BYTES {
-                    return Ok(false);
-                }
-                continue;
-            }
-            if let Some(event) = row.event {
-                self.seen_events += 1;
-                self.seen_bytes += size;
-                if self
-                    .draft
-                    .is_full_for(event, request.max_events, request.max_bytes)
-                {
-                    self.full = true;
-                    drained = size;
-                    continue;
-                }
-                self.draft.push(row.position, event);
-            }
-            self.rows += 1;
-            self.end = Some(row.position);
-        }
-        Ok(true)
     }
 }

@@ -35,6 +35,14 @@ pub trait Store: Send + Sync + 'static {
     /// Looks at the horizon and at the newest position below it.
     fn head(&self) -> impl Future<Output = Result<Head, StoreError>> + Send;
 
+    /// Looks at the head and reads what comes after a position in the same look, by a
+    /// reader whose filter takes everything. Head and page share a horizon.
+    fn tail(
+        &self,
+        reader: &mut Self::Reader,
+        range: TailRange,
+    ) -> impl Future<Output = Result<Tail, StoreError>> + Send;
+
     /// Makes a reader of the events that pass a filter.
     fn reader(
         &self,
@@ -181,6 +189,26 @@ pub struct Range {
     pub max_events: usize,
     /// At most so many payload bytes, except that one event always fits.
     pub max_bytes: usize,
+}
+
+/// What to read up to the head, within limits.
+#[derive(Clone, Copy, Debug)]
+pub struct TailRange {
+    /// Events after this position.
+    pub after: Position,
+    /// At most so many events.
+    pub max_events: usize,
+    /// At most so many payload bytes, except that one event always fits.
+    pub max_bytes: usize,
+}
+
+/// The head, and the events before it, at one moment.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    /// The head.
+    pub head: Head,
+    /// What comes first after the position that was asked for.
+    pub page: Page,
 }
 
 /// A run of events as it was read.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use outbox::{
     Advance, Cursor, Database, DatabaseError, Filter, Lease, Mark, Member, Owned, PageRequest,
-    Position, Pruned, Replay, ReplayOutcome, Settlement,
+    Position, Pruned, Replay, ReplayOutcome, Settlement, TailRequest,
 };
 
-use super::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
+use super::{Head, Page, PageEnd, Range, Reader, Store, StoreError, Tail, TailRange};
 use crate::settings::Start;
 
 impl Store for Database {
@@ -20,16 +20,24 @@ impl Store for Database {
     async fn head(&self) -> Result<Head, StoreError> {
         // Asked first: a head that is tagged too old is passed over, which is harmless.
         let history = self.losses();
-        let outbox::Head {
-            horizon,
-            newest,
-            operation,
-        } = self.head().await?;
-        Ok(Head {
-            horizon,
-            newest,
-            operation,
-            history,
+        Ok(in_history(history, self.head().await?))
+    }
+
+    async fn tail(
+        &self,
+        reader: &mut outbox::Reader,
+        range: TailRange,
+    ) -> Result<Tail, StoreError> {
+        let history = self.losses();
+        let request = TailRequest {
+            after: range.after,
+            max_events: range.max_events,
+            max_bytes: range.max_bytes,
+        };
+        let (head, page) = reader.read_tail(request).await?;
+        Ok(Tail {
+            head: in_history(history, head),
+            page: page.into(),
         })
     }
 
@@ -142,17 +150,36 @@ impl Reader for outbox::Reader {
             max_events,
             max_bytes,
         };
-        let page = self.read(request).await?;
+        Ok(self.read(request).await?.into())
+    }
+}
+
+impl From<outbox::Page> for Page {
+    fn from(page: outbox::Page) -> Self {
         let ended_by = match (page.exhausted, page.full) {
             (true, _) => PageEnd::Horizon,
             (false, true) => PageEnd::Bytes,
             (false, false) => PageEnd::Rows,
         };
-        Ok(Page {
+        Self {
             events: page.events,
             end: page.end,
             ended_by,
-        })
+        }
+    }
+}
+
+const fn in_history(history: u64, head: outbox::Head) -> Head {
+    let outbox::Head {
+        horizon,
+        newest,
+        operation,
+    } = head;
+    Head {
+        horizon,
+        newest,
+        operation,
+        history,
     }
 }
 

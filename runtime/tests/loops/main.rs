@@ -11,6 +11,7 @@ mod poison;
 mod reading;
 mod replays;
 mod saving;
+mod sharing;
 mod spreading;
 mod stopping;
 mod support;

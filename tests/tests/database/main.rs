@@ -25,5 +25,6 @@ mod rules;
 mod seeking;
 mod settling;
 mod status;
+mod tailing;
 mod trials;
 mod workers;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use outbox::{Filter, Position, sink_lease};
+use outbox::{Filter, Position, TailRequest, sink_lease};
 use outbox_tests::servers::{Database, Postgres, PostgresVersion};
 use sqlx::AssertSqlSafe;
 
@@ -78,6 +78,17 @@ async fn every_read_walks_one_index_with_one_condition() {
             for _ in 0..12 {
                 after = reader.read(request(after, head)).await.unwrap().end;
             }
+        }
+        let mut reader = database.reader(&Filter::default()).await.unwrap();
+        let mut after = Position::BEGINNING;
+        // With rows before the head, and without.
+        for _ in 0..24 {
+            let tail = TailRequest {
+                after,
+                max_events: 2_000,
+                max_bytes: 1 << 20,
+            };
+            after = reader.read_tail(tail).await.unwrap().1.end;
         }
         judge(&log(&server).await);
     }
@@ -160,20 +171,22 @@ fn judge(log: &str) {
         .collect();
     assert!(walks.len() >= 25, "{} plans", walks.len());
     for plan in walks {
-        let conditions: Vec<_> = plan
-            .lines()
-            .filter(|line| line.contains("Index Cond:"))
-            .collect();
-        let [condition] = conditions.as_slice() else {
+        let [condition] = conditions(plan)[..] else {
             panic!("{plan}")
         };
-        for bound in ["ROW(txid, seq) > ROW(", "txid >= ", "txid < "] {
-            assert!(condition.contains(bound), "{plan}");
-        }
-        assert!(plan.contains("using outbox_pkey on outbox"), "{plan}");
-        for bad in ["Filter:", "Sort", "Seq Scan", "Bitmap"] {
-            assert!(!plan.contains(bad), "{bad} in {plan}");
-        }
+        judge_walk(plan, condition);
+    }
+    // A look at the head that reads does so beside looking at the newest row, and in
+    // one process: the order in which its parts come is the order of the rows.
+    let tails = plans(log, "order by txid, seq limit $3");
+    assert!(tails.len() >= 24, "{} plans", tails.len());
+    for plan in tails {
+        let [newest, rows] = conditions(plan)[..] else {
+            panic!("{plan}")
+        };
+        assert!(newest.contains("(txid < "), "{plan}");
+        judge_walk(plan, rows);
+        assert!(!plan.contains("Gather"), "{plan}");
     }
     // The head looks at one row, however many there are.
     let heads = plans(log, "order by txid desc, seq desc limit 1");
@@ -182,4 +195,19 @@ fn judge(log: &str) {
         assert!(plan.contains(scan), "{plan}");
     }
     assert!(!heads.is_empty());
+}
+
+fn conditions(plan: &str) -> Vec<&str> {
+    let lines = plan.lines();
+    lines.filter(|line| line.contains("Index Cond:")).collect()
+}
+
+fn judge_walk(plan: &str, condition: &str) {
+    for bound in ["ROW(txid, seq) > ROW(", "txid >= ", "txid < "] {
+        assert!(condition.contains(bound), "{plan}");
+    }
+    assert!(plan.contains("using outbox_pkey on outbox"), "{plan}");
+    for bad in ["Filter:", "Sort", "Seq Scan", "Bitmap"] {
+        assert!(!plan.contains(bad), "{bad} in {plan}");
+    }
 }

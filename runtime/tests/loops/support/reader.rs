@@ -3,7 +3,7 @@
 use outbox::Filter;
 use outbox_runtime::store::{Page, PageEnd, Range, Reader, StoreError};
 
-use super::MemoryStore;
+use super::{MemoryStore, State};
 
 /// Reads what a filter takes.
 pub(crate) struct MemoryReader(MemoryStore, Filter);
@@ -18,14 +18,20 @@ impl Reader for MemoryReader {
     async fn read(&mut self, range: Range) -> Result<Page, StoreError> {
         let mut state = self.0.up()?;
         state.reads += 1;
+        Ok(state.page(&self.1, range))
+    }
+}
+
+impl State {
+    pub(super) fn page(&self, filter: &Filter, range: Range) -> Page {
         let (mut events, mut bytes, mut scanned, mut end) = (Vec::new(), 0, 0, range.after);
         let mut ended_by = PageEnd::Horizon;
-        for (position, event) in &state.events {
+        for (position, event) in &self.events {
             if *position <= range.after || position.txid >= range.horizon {
                 continue;
             }
             scanned += 1;
-            if events.len() == range.max_events || scanned == state.max_scan {
+            if events.len() == range.max_events || scanned == self.max_scan {
                 ended_by = PageEnd::Rows;
                 break;
             }
@@ -35,14 +41,14 @@ impl Reader for MemoryReader {
                 break;
             }
             end = *position;
-            if self.1.takes(event) {
+            if filter.takes(event) {
                 events.push(event.clone());
             }
         }
-        Ok(Page {
+        Page {
             events,
             end,
             ended_by,
-        })
+        }
     }
 }

@@ -9,7 +9,7 @@ use outbox::{
     Pruned, Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
 };
 use outbox_runtime::settings::Start;
-use outbox_runtime::store::{Head, Store, StoreError};
+use outbox_runtime::store::{Head, Page, Range, Store, StoreError, Tail, TailRange};
 use tokio::time::Instant;
 
 use super::reader::MemoryReader;
@@ -44,7 +44,10 @@ pub(crate) struct State {
     /// How long a claim takes.
     pub(crate) slow_claim: Duration,
     pub(crate) operation: i64,
+    /// What loops have read for themselves, and what was read for all.
     pub(crate) reads: usize,
+    pub(crate) tails: usize,
+    pub(crate) tails_fail: bool,
     pub(crate) renewals_fail: bool,
     pub(crate) renewals_hang: bool,
     pub(crate) down: bool,
@@ -70,6 +73,18 @@ impl State {
 
     pub(crate) fn attempts(&self) -> u32 {
         self.cursor.attempts
+    }
+}
+
+impl State {
+    fn head(&self) -> Head {
+        let newest = self.events.last_key_value().map(|(position, _)| *position);
+        Head {
+            horizon: Txid(newest.map_or(1, |newest| newest.txid.0 + 1)),
+            newest,
+            operation: self.operation,
+            history: self.history,
+        }
     }
 }
 
@@ -130,16 +145,24 @@ impl Store for MemoryStore {
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
-        let state = self.up()?;
-        let newest = state.events.last_key_value().map(|(position, _)| *position);
-        let horizon = Txid(newest.map_or(1, |newest| newest.txid.0 + 1));
-        let (operation, history) = (state.operation, state.history);
-        Ok(Head {
-            horizon,
-            newest,
-            operation,
-            history,
-        })
+        Ok(self.up()?.head())
+    }
+
+    async fn tail(&self, reader: &mut MemoryReader, range: TailRange) -> Result<Tail, StoreError> {
+        let mut state = self.up()?;
+        state.tails += 1;
+        if state.tails_fail {
+            return Err(StoreError::new("too large"));
+        }
+        let head = state.head();
+        let range = Range {
+            after: range.after,
+            horizon: head.horizon,
+            max_events: range.max_events,
+            max_bytes: range.max_bytes,
+        };
+        let page = state.page(&reader.1, range);
+        Ok(Tail { head, page })
     }
 
     async fn reader(&self, filter: &Filter) -> Result<MemoryReader, StoreError> {
