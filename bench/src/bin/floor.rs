@@ -1,0 +1,3 @@
+//! What the relay is compared with, each a process of its own.
+
+fn main() {}

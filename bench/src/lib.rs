@@ -1,0 +1,15 @@
+//! Measures the relay against the parts it is made of: ratios within one round, on one machine,
+//! with the same rows, bytes and servers. No figure counts unless everything arrived in order.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark talks to people"
+)]
+
+pub mod cpu;
+pub mod lab;
+pub mod program;
+pub mod stats;
+pub mod target;
+pub mod worker;
+pub mod workload;

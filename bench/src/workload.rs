@@ -1,0 +1,96 @@
+//! What is in the outbox: events of one size, ten a transaction, with a thousand keys.
+
+use anyhow::Result;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
+/// The number of different subjects, which are the keys.
+pub const KEYS: u32 = 1_000;
+/// Events in a transaction.
+pub const ROWS_A_TRANSACTION: u32 = 10;
+
+/// Events of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// For people: `300 B`.
+    pub name: &'static str,
+    /// The payload's length as text, in bytes, give or take the digits of its number.
+    pub bytes: u32,
+    /// How many of them make a backlog.
+    pub events: u32,
+}
+
+/// The four sizes, each with about the same number of bytes, but for the smallest: there
+/// the events count.
+pub const WORKLOADS: [Workload; 4] = [
+    Workload {
+        name: "300 B",
+        bytes: 300,
+        events: 600_000,
+    },
+    Workload {
+        name: "1 KiB",
+        bytes: 1_024,
+        events: 300_000,
+    },
+    Workload {
+        name: "16 KiB",
+        bytes: 16 * 1_024,
+        events: 20_000,
+    },
+    Workload {
+        name: "64 KiB",
+        bytes: 64 * 1_024 - 256,
+        events: 5_000,
+    },
+];
+
+/// Everything but the padding, in jsonb's own spacing.
+const FRAME_BYTES: u32 = 200;
+
+impl Workload {
+    /// Fills the outbox: event number `n` (from 1) has the subject `node/<n % KEYS>` and
+    /// `data.n = n`, so that the number within a key rises with the order. The padding is
+    /// hexadecimal noise, which no compression shrinks by more than half. A column
+    /// `aggregateid` repeats the subject for readers that can't look into the payload.
+    ///
+    /// # Errors
+    /// If the database refuses it.
+    pub async fn fill(&self, connection: &mut PgConnection) -> Result<()> {
+        connection
+            .execute("alter table outbox add column if not exists aggregateid text")
+            .await?;
+        // The load itself is not measured, and its commits need not be flushed one by one.
+        connection.execute("set synchronous_commit = off").await?;
+        let hashes = self.bytes.saturating_sub(FRAME_BYTES).div_ceil(32).max(1);
+        let padding = self.bytes.saturating_sub(FRAME_BYTES);
+        let transactions = self.events / ROWS_A_TRANSACTION;
+        // One pad a transaction: making noise costs more than inserting it.
+        let sql = format!(
+            "do $$
+             declare pad text;
+             begin
+                 for t in 0..{transactions} - 1 loop
+                     select left(string_agg(md5(random()::text), ''), {padding}) into pad
+                     from generate_series(1, {hashes});
+                     insert into outbox (topic, payload, aggregateid)
+                     select 'node.connected', jsonb_build_object(
+                         'id', 'evt_' || lpad(n::text, 26, '0'), 'type', 'node.connected',
+                         'tenantId', 'ten_1', 'subject', 'node/' || n % {KEYS},
+                         'time', '2026-09-24T10:15:02.114Z',
+                         'data', jsonb_build_object('n', n, 'pad', pad)
+                     ), 'node/' || n % {KEYS}
+                     from generate_series(
+                         t * {ROWS_A_TRANSACTION} + 1, (t + 1) * {ROWS_A_TRANSACTION}
+                     ) as n;
+                     commit;
+                 end loop;
+             end $$"
+        );
+        connection.execute(AssertSqlSafe(sql)).await?;
+        connection.execute("vacuum analyze outbox").await?;
+        // So that no checkpoint of what was just written falls into a measurement.
+        connection.execute("checkpoint").await?;
+        connection.ping().await?;
+        Ok(())
+    }
+}
