@@ -7,8 +7,11 @@
 )]
 
 pub mod cpu;
+pub mod drain;
 pub mod lab;
+pub mod machine;
 pub mod program;
+pub mod section;
 pub mod stats;
 pub mod target;
 pub mod worker;
