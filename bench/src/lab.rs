@@ -5,6 +5,7 @@ use outbox_tests::servers::{Database, Kafka, Nats, Postgres, PostgresVersion, S3
 use sqlx::PgConnection;
 
 use crate::worker::Setup;
+use crate::workload::{Backlog, Workload};
 
 /// The servers of one run.
 #[derive(Debug)]
@@ -55,6 +56,16 @@ impl Lab {
         let database = self.postgres.database().await;
         Setup::new(&database, "")?.finish(&["migrate"]).await?;
         Ok(database)
+    }
+
+    /// A database whose outbox holds this workload.
+    ///
+    /// # Errors
+    /// If it can't be filled.
+    pub async fn backlog(&self, workload: &Workload) -> Result<Backlog> {
+        let database = self.database().await?;
+        workload.fill(&mut database.connect().await).await?;
+        Backlog::measure(database, workload).await
     }
 }
 
