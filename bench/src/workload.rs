@@ -20,28 +20,27 @@ pub struct Workload {
     pub events: u32,
 }
 
-/// The four sizes, each with about the same number of bytes, but for the smallest: there
-/// the events count.
+/// The four sizes, each with as many events as Kafka takes in a little more than a second.
 pub const WORKLOADS: [Workload; 4] = [
     Workload {
         name: "300 B",
         bytes: 300,
-        events: 600_000,
+        events: 250_000,
     },
     Workload {
         name: "1 KiB",
         bytes: 1_024,
-        events: 300_000,
+        events: 150_000,
     },
     Workload {
         name: "16 KiB",
         bytes: 16 * 1_024,
-        events: 20_000,
+        events: 12_000,
     },
     Workload {
         name: "64 KiB",
         bytes: 64 * 1_024 - 256,
-        events: 5_000,
+        events: 3_000,
     },
 ];
 

@@ -21,7 +21,7 @@ use crate::workload::{WORKLOADS, Workload};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const ORDER: [Contender; 7] = [Read, Produce, Relay, Ours, Ours, Relay, Produce];
+const ORDER: [Contender; 6] = [Read, Relay, Produce, Ours, Ours, Produce];
 /// A stream takes fewer events a second than a topic.
 const EVENTS: [u32; 4] = [40_000, 40_000, 10_000, 3_000];
 

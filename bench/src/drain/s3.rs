@@ -17,9 +17,9 @@ use crate::lab::Lab;
 use crate::target::Target;
 use crate::workload::{WORKLOADS, Workload};
 
-const ORDER: [Contender; 7] = [Read, Produce, Relay, Ours, Ours, Relay, Produce];
+const ORDER: [Contender; 6] = [Read, Relay, Produce, Ours, Ours, Produce];
 /// A few objects each.
-const EVENTS: [u32; 4] = [400_000, 200_000, 12_000, 3_000];
+const EVENTS: [u32; 4] = [300_000, 150_000, 12_000, 3_000];
 
 /// Measures, in so many rounds.
 ///
