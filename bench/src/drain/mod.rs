@@ -15,7 +15,7 @@
 //! told to go) and ends when the destination has everything, which the same observer asks it.
 //! What everybody costs is asked of the kernel a moment later, from outside.
 //!
-//! After each run everything is read back. What does not pass [the gate](gate) fails the
+//! After each run everything is read back. What does not pass the gate (`gate.rs`) fails the
 //! benchmark: there is no figure for a wrong result.
 
 mod contender;
