@@ -25,6 +25,8 @@ impl Lab {
             .set("max_wal_size", "8GB")
             .set("checkpoint_timeout", "1h")
             .set("max_replication_slots", "20")
+            // One that is stopped while a table is filled must not give its client up.
+            .set("wal_sender_timeout", "0")
             // Dead rows of cursors are swept as ever, but no sweep of a large table falls
             // into one contender's turn.
             .set("autovacuum_naptime", "10min")

@@ -25,13 +25,13 @@ use super::gate::Gate;
 use super::kafka::Topics;
 use crate::cpu::{Cost, peak_rss};
 use crate::lab::Lab;
-use crate::workload::{WORKLOADS, Workload};
+use crate::workload::WORKLOADS;
 
 /// Where its settings are, from the repository's root.
 const FOLDER: &str = "bench/debezium";
-/// Enough for the compilers of its virtual machine.
-const WARM_UP: u32 = 50_000;
-const EVENTS: u32 = 100_000;
+/// For the compilers of its virtual machine. With more it gets a little quicker still.
+const WARM_UP: u32 = 100_000;
+const EVENTS: u32 = 60_000;
 
 /// Debezium, installed.
 #[derive(Debug)]
@@ -61,21 +61,16 @@ impl Debezium {
         contender: Contender,
         place: &str,
     ) -> Result<Figures> {
-        let settings = match contender {
-            Contender::DebeziumShipped => "shipped.properties",
-            Contender::DebeziumTuned => "tuned.properties",
-            Contender::Read | Contender::Produce | Contender::Relay | Contender::Ours => {
-                bail!("{} is not Debezium", contender.name())
-            }
-        };
+        let setup = Setup::of(contender)?;
         let [workload, ..] = WORKLOADS;
         let database = lab.database().await?;
         let mut connection = database.connect().await;
-        prepare(&mut connection, &workload, contender).await?;
+        prepare(&mut connection, setup.publication).await?;
         topics.make(place).await?;
         let folder = tempfile::tempdir()?;
-        let command = self.command(settings, &database, topics, place, &folder)?;
+        let command = self.command(&setup, &database, topics, place, &folder)?;
         let mut engine = FloorProcess::spawn(command)?;
+        workload.append(&mut connection, 0, WARM_UP).await?;
         engine.until("warm").await?;
         // It reads on while it waits, and what it has decoded already would not be measured.
         let walsender = walsender(&mut connection).await?;
@@ -98,7 +93,7 @@ impl Debezium {
 
     fn command(
         &self,
-        settings: &str,
+        setup: &Setup,
         database: &Database,
         topics: &Topics,
         place: &str,
@@ -107,8 +102,9 @@ impl Debezium {
         let server = database.server();
         let offsets = folder.path().join("offsets");
         let mut command = Command::new(&self.java);
+        command.args(setup.flags);
         command.args(["-cp", &self.classpath, &self.main]);
-        command.arg(Path::new(FOLDER).join(settings));
+        command.arg(Path::new(FOLDER).join(setup.settings));
         for (key, value) in [
             ("bench.warmup", WARM_UP.to_string()),
             ("bench.events", EVENTS.to_string()),
@@ -141,24 +137,37 @@ impl Debezium {
     }
 }
 
-/// Publication and slot, and after them what it is warmed up with.
-async fn prepare(
-    connection: &mut PgConnection,
-    workload: &Workload,
-    contender: Contender,
-) -> Result<()> {
-    // Only the tuned one knows what nobody will read.
-    let publication = match contender {
-        Contender::DebeziumTuned => {
-            "create publication bench for table outbox (seq, topic, payload, aggregateid)
-             with (publish = 'insert')"
+/// What its two configurations differ in; the reasons are in `bench/debezium/README.md`.
+struct Setup {
+    settings: &'static str,
+    flags: &'static [&'static str],
+    publication: &'static str,
+}
+
+impl Setup {
+    fn of(contender: Contender) -> Result<Self> {
+        match contender {
+            Contender::DebeziumShipped => Ok(Self {
+                settings: "shipped.properties",
+                flags: &["-Xmx1g"],
+                publication: "create publication bench for table outbox",
+            }),
+            Contender::DebeziumTuned => Ok(Self {
+                settings: "tuned.properties",
+                flags: &["-Xmx1g", "-XX:+UseParallelGC"],
+                publication: "create publication bench
+                     for table outbox (seq, topic, payload, aggregateid)
+                     with (publish = 'insert')",
+            }),
+            Contender::Read | Contender::Produce | Contender::Relay | Contender::Ours => {
+                bail!("{} is not Debezium", contender.name())
+            }
         }
-        Contender::Read
-        | Contender::Produce
-        | Contender::Relay
-        | Contender::Ours
-        | Contender::DebeziumShipped => "create publication bench for table outbox",
-    };
+    }
+}
+
+/// Publication and slot: whatever is inserted from now on is sent.
+async fn prepare(connection: &mut PgConnection, publication: &'static str) -> Result<()> {
     for sql in [
         "alter table outbox add column if not exists aggregateid text",
         publication,
@@ -166,7 +175,7 @@ async fn prepare(
     ] {
         connection.execute(sql).await?;
     }
-    workload.append(connection, 0, WARM_UP).await
+    Ok(())
 }
 
 /// The process that sends it the log.

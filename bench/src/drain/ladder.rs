@@ -111,7 +111,6 @@ pub(super) async fn climb<D: Destination>(
 }
 
 /// For those who have nothing to add to a round.
-#[expect(clippy::unused_async, reason = "it stands for what others await")]
 pub(super) async fn nothing_else(_: u32, _: &mut [Results], _: &mut Raw) -> Result<()> {
     Ok(())
 }
