@@ -46,11 +46,12 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 ";
 
-/// A small heap, and the flags that start a JVM soonest.
-const JVM: [&str; 8] = [
+/// The flags that start a JVM soonest.
+const QUICK_JVM: [&str; 2] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+
+/// A small heap, and what every JVM of ours has.
+const JVM: [&str; 6] = [
     "-Xmx512m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
     "-XX:-UsePerfData",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -62,6 +63,7 @@ const JVM: [&str; 8] = [
 #[derive(Debug, Clone, Default)]
 pub struct KafkaOptions {
     settings: Vec<(String, String)>,
+    warm: bool,
 }
 
 impl KafkaOptions {
@@ -70,6 +72,12 @@ impl KafkaOptions {
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// For a broker that runs for long and is measured: its JVM compiles as it does in the field.
+    #[must_use]
+    pub fn warm(self) -> Self {
+        Self { warm: true, ..self }
     }
 
     /// Starts an empty broker.
@@ -99,6 +107,7 @@ impl KafkaOptions {
             process: None,
             folder: Folder::new("kafka"),
             port: free_port(),
+            warm: self.warm,
         };
         kafka.configure(proxied, advertised, &self.settings).await;
         kafka.start_again().await;
@@ -113,6 +122,7 @@ pub struct Kafka {
     process: Option<Process>,
     folder: Folder,
     port: u16,
+    warm: bool,
 }
 
 impl Kafka {
@@ -171,10 +181,14 @@ impl Kafka {
     pub async fn start_again(&mut self) {
         assert!(self.process.is_none(), "Kafka is running already");
         let properties = self.folder.path().join("server.properties");
+        let mut args = java_args("kafka.Kafka", &[properties.into()]);
+        if !self.warm {
+            args.splice(..0, QUICK_JVM.map(OsString::from));
+        }
         let mut process = Process::spawn(Launch {
             name: "kafka",
             program: installed::path_of("JAVA"),
-            args: java_args("kafka.Kafka", &[properties.into()]),
+            args,
             folder: self.folder.path(),
             as_nobody: false,
         })
@@ -256,10 +270,12 @@ async fn formatted() -> &'static Folder {
             std::fs::write(&properties, text).expect("a folder of ours can be written");
             let args = ["format", "-t", CLUSTER_ID, "-c"].map(OsString::from);
             let args: Vec<_> = args.into_iter().chain([properties.into()]).collect();
+            let mut args = java_args("kafka.tools.StorageTool", &args);
+            args.splice(..0, QUICK_JVM.map(OsString::from));
             let launch = Launch {
                 name: "kafka-format",
                 program: installed::path_of("JAVA"),
-                args: java_args("kafka.tools.StorageTool", &args),
+                args,
                 folder: folder.path(),
                 as_nobody: false,
             };
