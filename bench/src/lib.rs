@@ -8,6 +8,7 @@
 
 pub mod cpu;
 pub mod lab;
+pub mod live;
 pub mod program;
 pub mod stats;
 pub mod target;
