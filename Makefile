@@ -7,9 +7,12 @@ SIM_SEEDS ?= 3000
 SIM_SEED ?=
 # The sink that the conformance kit checks; all of them if empty.
 SINK ?=
+# What the benchmark measures (everything if empty), and how often.
+SECTION ?=
+BENCH_ROUNDS ?= 7
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-servers conformance guide sim mutations build lint fmt clean
+.PHONY: help demo test test-servers conformance guide sim mutations bench build lint fmt clean
 
 help: ## Lists what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +51,12 @@ sim: ## Simulates the loop: SIM_SEEDS=10000 runs so many seeds, SIM_SEED=7 that 
 mutations: ## Proves that the simulation finds bugs: makes lines wrong, one at a time
 	@scripts/setup-build
 	@cargo run --quiet --locked -p simulation --bin mutations
+
+bench: ## Measures against the parts and against Debezium: SECTION=drain-kafka, BENCH_ROUNDS=9
+	@scripts/setup-build
+	@scripts/setup-test-servers
+	cargo build --release --locked -p outbox-bench -p outbox-runtime --all-features --bins
+	@BENCH_ROUNDS=$(BENCH_ROUNDS) $(TARGET)/release/bench $(SECTION)
 
 build: ## Builds the binary `sinks`, optimised
 	@scripts/setup-build

@@ -7,9 +7,12 @@
 )]
 
 pub mod cpu;
+pub mod drain;
 pub mod lab;
 pub mod live;
+pub mod machine;
 pub mod program;
+pub mod section;
 pub mod stats;
 pub mod target;
 pub mod worker;
