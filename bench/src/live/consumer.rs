@@ -21,11 +21,11 @@ use super::journal::{Journal, PROBE};
 use super::publisher::number_in;
 
 /// How many partitions the topics have.
-pub const PARTITIONS: i32 = 4;
+pub(super) const PARTITIONS: i32 = 4;
 
 /// A thread that reads a topic from its beginning.
 #[derive(Debug)]
-pub struct Consumer {
+pub(super) struct Consumer {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Seen>>,
 }
@@ -43,7 +43,7 @@ impl Consumer {
     ///
     /// # Errors
     /// If the client refuses its settings.
-    pub fn start(kafka: &Kafka, topic: &str, journal: Arc<Journal>) -> Result<Self> {
+    pub(super) fn start(kafka: &Kafka, topic: &str, journal: Arc<Journal>) -> Result<Self> {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", kafka.bootstrap())
             .set("group.id", "bench")
@@ -68,7 +68,7 @@ impl Consumer {
     ///
     /// # Errors
     /// If the broker failed, or the events of a key came out of order.
-    pub fn finish(self) -> Result<u64> {
+    pub(super) fn finish(self) -> Result<u64> {
         self.stop.store(true, Relaxed);
         let seen = self.thread.join();
         let seen = seen.map_err(|_| anyhow!("the consumer panicked"))??;

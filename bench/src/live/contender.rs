@@ -12,7 +12,7 @@ use crate::worker::{Setup, Worker};
 
 /// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contender {
+pub(super) enum Contender {
     /// `sinks run` with its defaults.
     Relay,
     /// The plainest live loop.
@@ -21,7 +21,7 @@ pub enum Contender {
 
 impl Contender {
     /// The order in each round: whatever drifts hits both alike.
-    pub const ROUND: [Self; 4] = [Self::Relay, Self::Plain, Self::Plain, Self::Relay];
+    pub(super) const ROUND: [Self; 4] = [Self::Relay, Self::Plain, Self::Plain, Self::Relay];
 }
 
 impl fmt::Display for Contender {
@@ -35,7 +35,7 @@ impl fmt::Display for Contender {
 
 /// A process that delivers. It ends when this is dropped.
 #[derive(Debug)]
-pub enum Running {
+pub(super) enum Running {
     /// With its configuration's folder.
     Relay(Worker, Setup),
     /// It has nothing to save.
@@ -47,7 +47,12 @@ impl Running {
     ///
     /// # Errors
     /// If the program can't be started.
-    pub fn start(who: Contender, database: &Database, kafka: &Kafka, topic: &str) -> Result<Self> {
+    pub(super) fn start(
+        who: Contender,
+        database: &Database,
+        kafka: &Kafka,
+        topic: &str,
+    ) -> Result<Self> {
         let brokers = kafka.bootstrap();
         match who {
             Contender::Relay => {
@@ -70,7 +75,7 @@ impl Running {
     ///
     /// # Errors
     /// If it had ended by itself, or fails to.
-    pub async fn stop(self) -> Result<()> {
+    pub(super) async fn stop(self) -> Result<()> {
         match self {
             Self::Relay(worker, _setup) => worker.stop().await,
             Self::Plain(mut child) => {
@@ -84,7 +89,7 @@ impl Running {
 
 /// The table of a sink that has the name of its topic, with nothing but what is required.
 #[must_use]
-pub fn kafka_sink(topic: &str, kafka: &Kafka) -> String {
+pub(super) fn kafka_sink(topic: &str, kafka: &Kafka) -> String {
     let brokers = kafka.bootstrap();
     format!("[sinks.{topic}.kafka]\nbrokers = [\"{brokers}\"]\ntopic = \"{topic}\"\n")
 }

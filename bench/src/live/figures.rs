@@ -8,21 +8,21 @@ use crate::stats::{median, quantile};
 
 /// Four quantiles, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Figures {
+pub(super) struct Figures {
     /// Half of the events were quicker.
-    pub p50: f64,
+    pub(super) p50: f64,
     /// Nine in ten.
-    pub p90: f64,
+    pub(super) p90: f64,
     /// All but one in a hundred.
-    pub p99: f64,
+    pub(super) p99: f64,
     /// All but one in a thousand.
-    pub p999: f64,
+    pub(super) p999: f64,
 }
 
 impl Figures {
     /// Those of latencies in order of size.
     #[must_use]
-    pub fn of(sorted: &[f64]) -> Self {
+    pub(super) fn of(sorted: &[f64]) -> Self {
         let at = |q| quantile(sorted, q);
         let (p50, p90, p99, p999) = (at(0.5), at(0.9), at(0.99), at(0.999));
         Self {
@@ -35,7 +35,7 @@ impl Figures {
 
     /// The medians of several runs.
     #[must_use]
-    pub fn medians(runs: &[Self]) -> Self {
+    pub(super) fn medians(runs: &[Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(runs.iter().map(figure));
         Self {
             p50: of(|run| run.p50),
@@ -46,7 +46,7 @@ impl Figures {
     }
 
     /// What stands above a column of them.
-    pub const HEADING: &str = "     p50     p90     p99   p99.9";
+    pub(super) const HEADING: &str = "     p50     p90     p99   p99.9";
 }
 
 impl fmt::Display for Figures {

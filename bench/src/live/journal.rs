@@ -9,11 +9,11 @@ use tokio::time::{Instant, sleep};
 
 /// The number of the first event of a run: it shows that whoever delivers is awake, and
 /// nobody waits for it in a figure.
-pub const PROBE: u32 = 0;
+pub(super) const PROBE: u32 = 0;
 
 /// Two moments for each event, in nanoseconds since the journal was opened; zero is "not yet".
 #[derive(Debug)]
-pub struct Journal {
+pub(super) struct Journal {
     opened: Instant,
     committed: Vec<AtomicU64>,
     arrived: Vec<AtomicU64>,
@@ -22,7 +22,7 @@ pub struct Journal {
 impl Journal {
     /// For events with numbers below `events`.
     #[must_use]
-    pub fn of(events: u32) -> Self {
+    pub(super) fn of(events: u32) -> Self {
         let moments = || (0..events).map(|_| AtomicU64::new(0)).collect();
         Self {
             opened: Instant::now(),
@@ -33,12 +33,12 @@ impl Journal {
 
     /// Nanoseconds since it was opened.
     #[must_use]
-    pub fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_nanos()).map_or(u64::MAX, |now| now.max(1))
     }
 
     /// Postgres has acknowledged the commit of these.
-    pub fn commit(&self, numbers: Range<u32>) {
+    pub(super) fn commit(&self, numbers: Range<u32>) {
         let now = self.now();
         for moment in numbers.filter_map(|number| at(&self.committed, number)) {
             moment.store(now, Relaxed);
@@ -46,7 +46,7 @@ impl Journal {
     }
 
     /// The event is at its destination. False if it was before, or is none of ours.
-    pub fn arrive(&self, number: u32) -> bool {
+    pub(super) fn arrive(&self, number: u32) -> bool {
         let now = self.now();
         at(&self.arrived, number)
             .is_some_and(|moment| moment.compare_exchange(0, now, Relaxed, Relaxed).is_ok())
@@ -54,19 +54,19 @@ impl Journal {
 
     /// When it was committed.
     #[must_use]
-    pub fn committed_at(&self, number: u32) -> u64 {
+    pub(super) fn committed_at(&self, number: u32) -> u64 {
         at(&self.committed, number).map_or(0, |moment| moment.load(Relaxed))
     }
 
     /// When it arrived; zero if it has not.
     #[must_use]
-    pub fn arrived_at(&self, number: u32) -> u64 {
+    pub(super) fn arrived_at(&self, number: u32) -> u64 {
         at(&self.arrived, number).map_or(0, |moment| moment.load(Relaxed))
     }
 
     /// How many of these have not arrived.
     #[must_use]
-    pub fn missing(&self, numbers: Range<u32>) -> usize {
+    pub(super) fn missing(&self, numbers: Range<u32>) -> usize {
         numbers
             .filter(|&number| self.arrived_at(number) == 0)
             .count()
@@ -76,7 +76,11 @@ impl Journal {
     ///
     /// # Errors
     /// If some have not in time: they are lost, or somebody is very slow.
-    pub async fn until_arrived(&self, numbers: Range<u32>, patience: Duration) -> Result<()> {
+    pub(super) async fn until_arrived(
+        &self,
+        numbers: Range<u32>,
+        patience: Duration,
+    ) -> Result<()> {
         let deadline = Instant::now() + patience;
         // Looked at from the end: the last ones come last.
         while numbers
@@ -99,7 +103,7 @@ impl Journal {
     /// From commit to arrival in milliseconds, in order of size. An event can arrive a moment
     /// before its publisher hears of the commit: that counts as zero.
     #[must_use]
-    pub fn latencies(&self, numbers: Range<u32>) -> Vec<f64> {
+    pub(super) fn latencies(&self, numbers: Range<u32>) -> Vec<f64> {
         let latency = |number| {
             let (from, to) = (self.committed_at(number), self.arrived_at(number));
             to.saturating_sub(from) as f64 / 1e6

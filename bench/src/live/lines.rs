@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker with sinks that write files.
 #[derive(Debug)]
-pub struct Lines {
+pub(super) struct Lines {
     /// The process.
-    pub worker: Worker,
+    pub(super) worker: Worker,
     files: Vec<PathBuf>,
     // Declared last: the folder goes when the worker has ended.
     _setup: Setup,
@@ -30,7 +30,7 @@ impl Lines {
     ///
     /// # Errors
     /// If the program can't be started.
-    pub fn start(database: &Database, name: &str, sinks: usize) -> Result<Self> {
+    pub(super) fn start(database: &Database, name: &str, sinks: usize) -> Result<Self> {
         let names: Vec<_> = (1..=sinks).map(|i| format!("{name}-{i}")).collect();
         let table = |name: &String| {
             format!("[sinks.{name}.file]\npath = \"{name}.ndjson\"\nsync = false\n")
@@ -49,7 +49,7 @@ impl Lines {
     ///
     /// # Errors
     /// If one doesn't in time.
-    pub async fn until_complete(&mut self, events: usize) -> Result<()> {
+    pub(super) async fn until_complete(&mut self, events: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         for file in &self.files {
             loop {

@@ -17,7 +17,7 @@ use super::journal::{Journal, PROBE};
 
 /// Events in a transaction, as in the backlogs: one statement and one commit, so that publishing
 /// leaves as much of the machine as can be to those who are measured.
-pub const EVENTS_A_TRANSACTION: u32 = 10;
+pub(super) const EVENTS_A_TRANSACTION: u32 = 10;
 const LANES: u32 = 16;
 const KEYS_A_LANE: u32 = 64;
 
@@ -35,14 +35,14 @@ const PAD: &str = "3f0a5e1c9b7d2846ac31f59e07d8b264c1e93a7f5b02d6481fae7c35b9d04
 
 /// Those who publish. Numbers go on from one flow to the next.
 #[derive(Debug)]
-pub struct Publisher {
+pub(super) struct Publisher {
     lanes: Vec<PgConnection>,
     next: u32,
 }
 
 impl Publisher {
     /// Connects.
-    pub async fn connect(database: &Database) -> Self {
+    pub(super) async fn connect(database: &Database) -> Self {
         let mut lanes = Vec::new();
         for _ in 0..LANES {
             lanes.push(database.connect().await);
@@ -57,7 +57,7 @@ impl Publisher {
     ///
     /// # Errors
     /// If the database refuses it.
-    pub async fn begin_anew(&mut self) -> Result<()> {
+    pub(super) async fn begin_anew(&mut self) -> Result<()> {
         self.next = PROBE + 1;
         let lane = self.lanes.first_mut().context("there are lanes")?;
         lane.execute("truncate outbox").await?;
@@ -68,7 +68,7 @@ impl Publisher {
     ///
     /// # Errors
     /// If the database refuses it.
-    pub async fn probe(&mut self, journal: &Journal) -> Result<()> {
+    pub(super) async fn probe(&mut self, journal: &Journal) -> Result<()> {
         let lane = self.lanes.first_mut().context("there are lanes")?;
         publish(lane, PROBE..PROBE + 1, 0, journal).await
     }
@@ -78,7 +78,7 @@ impl Publisher {
     ///
     /// # Errors
     /// If the database refuses one.
-    pub async fn flow(
+    pub(super) async fn flow(
         &mut self,
         rate: u32,
         lasting: Duration,
@@ -126,7 +126,7 @@ async fn publish(
 
 /// The number of an event in its payload's text, as Postgres writes it.
 #[must_use]
-pub fn number_in(payload: &[u8]) -> Option<u32> {
+pub(super) fn number_in(payload: &[u8]) -> Option<u32> {
     const BEFORE: &[u8] = b"\"n\": ";
     let at = payload
         .windows(BEFORE.len())

@@ -9,7 +9,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// If it can't be written.
-pub fn append(section: &str, line: &Value) -> Result<()> {
+pub(super) fn append(section: &str, line: &Value) -> Result<()> {
     let program = std::env::current_exe().context("find out where this program is")?;
     // <target>/<profile>/<program>
     let target = program
