@@ -14,7 +14,7 @@ use super::contender::kafka_sink;
 use super::figures::Figures;
 use super::journal::{Journal, PROBE};
 use super::publisher::Publisher;
-use super::raw;
+use super::raw::Raw;
 use crate::lab::Lab;
 use crate::target::Target;
 use crate::worker::Setup;
@@ -39,6 +39,7 @@ pub(super) async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
     let mut connection = database.connect().await;
     eprintln!("  scale: filling a backlog of {} events", BACKLOG.events);
     BACKLOG.fill(&mut connection).await?;
+    let mut raw = Raw::create("beside")?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     // The first pair is for the broker to get warm.
     for pair in 0..=rounds.div_ceil(3) {
@@ -47,10 +48,7 @@ pub(super) async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
             let leg = Box::pin(leg(&database, &kafka, &mut publisher, &name, behind));
             let figures = leg.await.context(name)?;
             eprintln!("  scale, pair {pair}, backlog beside: {behind}: {figures}");
-            raw::append(
-                "beside",
-                &json!({"pair": pair, "backlog": behind, "ms": figures}),
-            )?;
+            raw.note(&json!({"pair": pair, "backlog": behind, "ms": figures}))?;
             if pair > 0 {
                 if behind { &mut beside } else { &mut alone }.push(figures);
             }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::contender::Contender;
 use super::journal::Journal;
 use super::latency::Stage;
-use super::raw;
+use super::raw::Raw;
 use crate::stats::quantile;
 use crate::target::Target;
 
@@ -45,6 +45,7 @@ pub(super) async fn run(stage: &mut Stage) -> Result<Vec<Target>> {
     println!(
         "                  held  caught up  as before (median at most {AS_BEFORE} times that before)"
     );
+    let mut raw = Raw::create("held")?;
     let mut recoveries = Vec::new();
     for who in [Contender::Plain, Contender::Relay] {
         let recovery = Box::pin(leg(stage, who)).await?;
@@ -59,7 +60,7 @@ pub(super) async fn run(stage: &mut Stage) -> Result<Vec<Target>> {
             "who": who.to_string(), "p50_before_ms": before, "held": held,
             "caught_up_ms": caught_up, "as_before_ms": as_before,
         });
-        raw::append("held", &line)?;
+        raw.note(&line)?;
         recoveries.push(recovery);
     }
     let [plain, relay] = recoveries.as_slice() else {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::consumer::PARTITIONS;
 use super::contender::kafka_sink;
 use super::lines::Lines;
-use super::raw;
+use super::raw::Raw;
 use crate::cpu::Cost;
 use crate::lab::{Lab, backends};
 use crate::target::Target;
@@ -36,6 +36,7 @@ struct Idle {
 /// # Errors
 /// If one can't be started.
 pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
+    let mut raw = Raw::create("idle")?;
     let lasting = ROUND * rounds;
     println!(
         "\nIdle for {lasting:?} (percent of one core; transactions a minute; context switches a second)"
@@ -47,7 +48,7 @@ pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
         let mut lines = Lines::start(&database, "idle", sinks)?;
         let idle = watch(lab, &database, &mut lines.worker, lasting).await?;
         lines.worker.stop().await?;
-        tell(&idle, "file", sinks)?;
+        tell(&mut raw, &idle, "file", sinks)?;
         if sinks == 32 {
             let together = idle.worker + idle.backends;
             targets.push(Target::at_most(
@@ -60,7 +61,7 @@ pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
     // Each Kafka sink is a client with threads of its own, which wake up by themselves.
     let kafka = lab.kafka().await;
     let idle = kafka_sinks(lab, &kafka, 32, lasting).await?;
-    tell(&idle, "Kafka", 32)?;
+    tell(&mut raw, &idle, "Kafka", 32)?;
     Ok(targets)
 }
 
@@ -120,7 +121,7 @@ async fn commits(connection: &mut PgConnection, database: &str) -> Result<f64> {
     Ok(query.fetch_one(connection).await?)
 }
 
-fn tell(idle: &Idle, kind: &str, sinks: usize) -> Result<()> {
+fn tell(raw: &mut Raw, idle: &Idle, kind: &str, sinks: usize) -> Result<()> {
     let together = idle.worker + idle.backends;
     println!(
         "  {sinks:>2} {kind:<8}{:>8.3}{:>10.3}{together:>10.3}{:>14.0}{:>18.1}{:>10.1}",
@@ -137,5 +138,5 @@ fn tell(idle: &Idle, kind: &str, sinks: usize) -> Result<()> {
         "worker_switches_a_second": idle.worker_switches_a_second,
         "backend_switches_a_second": idle.backend_switches_a_second,
     });
-    raw::append("idle", &line)
+    raw.note(&line)
 }

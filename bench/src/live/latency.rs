@@ -14,9 +14,10 @@ use serde_json::json;
 use super::consumer::{Consumer, PARTITIONS};
 use super::contender::{Contender, Running};
 use super::figures::Figures;
+use super::held;
 use super::journal::{Journal, PROBE};
 use super::publisher::Publisher;
-use super::{held, raw};
+use super::raw::Raw;
 use crate::lab::Lab;
 use crate::stats::Ratio;
 use crate::target::Target;
@@ -117,6 +118,7 @@ async fn leg(stage: &mut Stage, who: Contender) -> Result<[Figures; 2]> {
 /// # Errors
 /// If something fails, or an event is lost or out of order.
 pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
+    let mut raw = Raw::create("latency")?;
     let mut stage = Stage::set(lab).await?;
     // A broker is slow in its first seconds, whoever comes first.
     Box::pin(leg(&mut stage, Contender::Plain)).await?;
@@ -132,7 +134,7 @@ pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
             for ((rate, ..), figures) in FLOWS.iter().zip(figures) {
                 let line =
                     json!({"round": round, "who": who.to_string(), "rate": rate, "ms": figures});
-                raw::append("latency", &line)?;
+                raw.note(&line)?;
             }
             legs.push(figures);
         }

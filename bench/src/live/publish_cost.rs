@@ -6,13 +6,11 @@ use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::time::Instant;
 
-use super::raw;
+use super::publisher::PAD;
+use super::raw::Raw;
 use crate::stats::{Ratio, median};
 use crate::target::Target;
 
-/// So that the payload has about 300 bytes.
-pub(super) const PAD: &str =
-    "3f0a5e1c9b7d2846ac31f59e07d8b264c1e93a7f5b02d6481fae7c35b9d04e62a87c15f3d9";
 const STATEMENTS: u32 = 500;
 
 const WAYS: [&str; 4] = [INSERT, PUBLISH, PUBLISH, INSERT];
@@ -29,6 +27,7 @@ pub(super) async fn run(database: &Database, rounds: u32) -> Result<Vec<Target>>
     for way in WAYS {
         many(&mut connection, way).await?;
     }
+    let mut raw = Raw::create("publish-cost")?;
     let (mut insert, mut publish) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         let [mut inserting, mut publishing] = [0.0, 0.0];
@@ -41,7 +40,7 @@ pub(super) async fn run(database: &Database, rounds: u32) -> Result<Vec<Target>>
             } += us / 2.0;
         }
         let line = json!({"round": round, "insert_us": inserting, "outbox_publish_us": publishing});
-        raw::append("publish-cost", &line)?;
+        raw.note(&line)?;
         insert.push(inserting);
         publish.push(publishing);
     }

@@ -31,7 +31,9 @@ select 'node.connected', jsonb_build_object(
     'data', jsonb_build_object('n', n, 'pad', $5::text)
 )
 from generate_series($1::bigint, $2::bigint - 1) as n";
-const PAD: &str = "3f0a5e1c9b7d2846ac31f59e07d8b264c1e93a7f5b02d6481fae7c35b9d04e62a87c15f3d9";
+/// So that it has them.
+pub(super) const PAD: &str =
+    "3f0a5e1c9b7d2846ac31f59e07d8b264c1e93a7f5b02d6481fae7c35b9d04e62a87c15f3d9";
 
 /// Those who publish. Numbers go on from one flow to the next.
 #[derive(Debug)]

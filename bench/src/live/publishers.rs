@@ -15,7 +15,9 @@ use sqlx::{Executor, PgConnection};
 use tokio::time::Instant;
 
 use super::lines::Lines;
-use super::{publish_cost, raw};
+use super::publish_cost;
+use super::publisher::PAD;
+use super::raw::Raw;
 use crate::cpu::Cost;
 use crate::lab::Lab;
 use crate::stats::{Ratio, median};
@@ -49,13 +51,14 @@ struct Leg {
 /// If something fails, or an event is lost or out of order.
 pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
     let database = lab.database().await?;
+    let mut raw = Raw::create("publishers")?;
     let mut targets = Vec::new();
     let mut tables = Vec::new();
     for clients in CLIENTS {
         let mut measured = Vec::new();
         for number in 1..=rounds {
             let name = format!("publishers-{clients}-{number}");
-            let legs = Box::pin(round(&database, &name, clients)).await?;
+            let legs = Box::pin(round(&mut raw, &database, &name, clients)).await?;
             eprintln!(
                 "  publishers, {clients} clients, round {number} of {rounds}: events/s off {:.0}, on {:.0} {:.0}, off {:.0}",
                 legs[0].events_a_second,
@@ -80,7 +83,7 @@ pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-async fn round(database: &Database, name: &str, clients: u32) -> Result<[Leg; 4]> {
+async fn round(raw: &mut Raw, database: &Database, name: &str, clients: u32) -> Result<[Leg; 4]> {
     let mut clients = Clients::connect(database, clients).await?;
     let mut admin = database.connect().await;
     admin.execute("truncate outbox").await?;
@@ -104,7 +107,7 @@ async fn round(database: &Database, name: &str, clients: u32) -> Result<[Leg; 4]
             "name": name, "worker": on, "events_a_second": leg.events_a_second,
             "backend_us": leg.backend_us, "worker_share": leg.worker_share,
         });
-        raw::append("publishers", &line)?;
+        raw.note(&line)?;
     }
     Ok(legs)
 }
@@ -166,7 +169,7 @@ impl Clients {
 }
 
 async fn publish(connection: &mut PgConnection, client: usize, number: &mut u32) -> Result<()> {
-    let data = format!("{{\"n\": {number}, \"pad\": \"{}\"}}", publish_cost::PAD);
+    let data = format!("{{\"n\": {number}, \"pad\": \"{PAD}\"}}");
     let query = sqlx::query(PUBLISH)
         .bind(format!("node/{client}"))
         .bind(data);

@@ -7,10 +7,11 @@ use outbox_tests::servers::Database;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::beside;
 use super::journal::Journal;
 use super::lines::Lines;
 use super::publisher::Publisher;
-use super::{beside, raw};
+use super::raw::Raw;
 use crate::cpu::Cost;
 use crate::lab::{Lab, backends};
 use crate::stats::{Ratio, median};
@@ -37,6 +38,7 @@ struct Load {
 pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
     let database = lab.database().await?;
     let mut publisher = Publisher::connect(&database).await;
+    let mut raw = Raw::create("scale")?;
     let mut measured: Vec<[Load; 4]> = Vec::new();
     for round in 1..=rounds {
         let mut legs = Vec::new();
@@ -49,7 +51,7 @@ pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
                 "  scale, round {round} of {rounds}, {sinks:>2} sinks: worker {worker:.1} %, Postgres {backends:.1} %"
             );
             let line = json!({"round": round, "sinks": sinks, "worker_percent": worker, "backends_percent": backends});
-            raw::append("scale", &line)?;
+            raw.note(&line)?;
             legs.push(load);
         }
         measured.push(legs.try_into().ok().context("four legs a round")?);
