@@ -122,7 +122,7 @@ async fn leg(
 
 /// The last event of the backlog.
 async fn newest(connection: &mut PgConnection) -> Result<(String, i64)> {
-    let sql = "select txid::text, seq from outbox order by txid desc, seq desc limit 1";
+    let sql = "select txid::text, seq from outbox order by outbox.txid desc, seq desc limit 1";
     Ok(sqlx::query_as(sql).fetch_one(connection).await?)
 }
 
@@ -134,7 +134,7 @@ async fn passed(
     journal: &Journal,
 ) -> Result<u64> {
     let sql = "select exists (select from outbox_cursors
-               where consumer = $1 and (txid, seq) >= ($2::text::xid8, $3))";
+               where consumer = 'sink:' || $1 and (txid, seq) >= ($2::text::xid8, $3))";
     let deadline = Instant::now() + PATIENCE;
     loop {
         let query = sqlx::query_scalar(sql).bind(sink).bind(&txid).bind(seq);

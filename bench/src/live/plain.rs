@@ -13,12 +13,13 @@ use serde::Deserialize;
 use sqlx::{Connection, PgConnection};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Rows after a position and below the horizon, which the same statement looks at.
+/// Rows after a position and below the horizon, which the same statement looks at. The order names
+/// the table: `txid` alone would be the text that is selected.
 const READ: &str = "
 select txid::text, seq, topic, payload::text from outbox
 where (txid, seq) > ($1::text::xid8, $2) and txid >= $1::text::xid8
     and txid < pg_snapshot_xmin(pg_current_snapshot())
-order by txid, seq limit 5000";
+order by outbox.txid, seq limit 5000";
 
 type Row = (String, i64, String, String);
 

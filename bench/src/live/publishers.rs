@@ -76,7 +76,7 @@ pub async fn run(lab: &Lab, rounds: u32) -> Result<Vec<Target>> {
         "\nPublishers with one event a transaction, without and with a worker (medians of {rounds} rounds, twice each)"
     );
     println!(
-        "  clients  events/s without  with  backend us/event without  with  worker's share  ratio, and for CPU left, and without against without"
+        "           events/s            server us/event     worker's   with / without        the same for          without / without\n  clients   without    with     without    with    share                          the CPU that is left"
     );
     tables.iter().for_each(|table| println!("{table}"));
     targets.extend(Box::pin(publish_cost::run(&database, rounds)).await?);
@@ -207,8 +207,9 @@ fn tell(clients: u32, rounds: &[[Leg; 4]]) -> Result<(String, Target)> {
     );
     let off_median = |of: fn(&Leg) -> f64| median(rounds.iter().map(|legs| mean(off(legs), of)));
     let on_median = |of: fn(&Leg) -> f64| median(rounds.iter().map(|legs| mean(on(legs), of)));
+    let [shown, left_shown, noise_shown] = [&plain, &left, &noise].map(ToString::to_string);
     let table = format!(
-        "  {clients:>7}{:>18.0}{:>6.0}{:>26.0}{:>6.0}{:>14.1} %  {plain}, {left}, {noise}",
+        "  {clients:>7}{:>10.0}{:>8.0}{:>12.0}{:>8.0}{:>8.1} %   {shown:<22}{left_shown:<22}{noise_shown}",
         off_median(|leg| leg.events_a_second),
         on_median(|leg| leg.events_a_second),
         off_median(|leg| leg.backend_us),
