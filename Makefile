@@ -55,6 +55,7 @@ mutations: ## Proves that the simulation finds bugs: makes lines wrong, one at a
 bench: ## Measures against the parts and against Debezium: SECTION=drain-kafka, BENCH_ROUNDS=9
 	@scripts/setup-build
 	@scripts/setup-test-servers
+	@scripts/setup-debezium
 	cargo build --release --locked -p outbox-bench -p outbox-runtime --all-features --bins
 	@BENCH_ROUNDS=$(BENCH_ROUNDS) $(TARGET)/release/bench $(SECTION)
 

@@ -5,6 +5,7 @@ use outbox_tests::servers::{Database, Kafka, Nats, Postgres, PostgresVersion, S3
 use sqlx::PgConnection;
 
 use crate::worker::Setup;
+use crate::workload::{Backlog, Workload};
 
 /// The servers of one run.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ impl Lab {
             .set("max_wal_size", "8GB")
             .set("checkpoint_timeout", "1h")
             .set("max_replication_slots", "20")
+            // One that is stopped while a table is filled must not give its client up.
+            .set("wal_sender_timeout", "0")
             // Dead rows of cursors are swept as ever, but no sweep of a large table falls
             // into one contender's turn.
             .set("autovacuum_naptime", "10min")
@@ -55,6 +58,16 @@ impl Lab {
         let database = self.postgres.database().await;
         Setup::new(&database, "")?.finish(&["migrate"]).await?;
         Ok(database)
+    }
+
+    /// A database whose outbox holds this workload.
+    ///
+    /// # Errors
+    /// If it can't be filled.
+    pub async fn backlog(&self, workload: &Workload) -> Result<Backlog> {
+        let database = self.database().await?;
+        workload.fill(&mut database.connect().await).await?;
+        Backlog::measure(database, workload).await
     }
 }
 

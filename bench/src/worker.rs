@@ -101,6 +101,13 @@ impl Worker {
         self.child.id().context("a worker that runs has a pid")
     }
 
+    /// Waits for an end that nobody asked for, and tells about it.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        let status = self.child.wait().await;
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        anyhow::anyhow!("the worker has ended: {status:?}\n{log}")
+    }
+
     /// Asks it to stop, and waits for its end.
     ///
     /// # Errors

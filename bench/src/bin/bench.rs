@@ -5,7 +5,7 @@
     reason = "a benchmark talks to people"
 )]
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use anyhow::Result;
 use clap::Parser;

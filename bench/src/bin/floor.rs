@@ -1,3 +1,9 @@
 //! What the relay is compared with, each a process of its own.
 
-fn main() {}
+use anyhow::Result;
+use clap::Parser;
+use outbox_bench::floor::Args;
+
+fn main() -> Result<()> {
+    outbox_bench::floor::run(Args::parse())
+}

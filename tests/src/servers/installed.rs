@@ -30,9 +30,9 @@ fn table() -> &'static HashMap<String, PathBuf> {
     })
 }
 
-/// The same rule as in the script: root's servers lie where everybody can read them, because
+/// Where the servers are installed. The same rule as in the script: root's servers lie where everybody can read them, because
 /// Postgres runs as nobody then.
-fn cache() -> PathBuf {
+pub fn cache() -> PathBuf {
     if let Some(cache) = environment("OUTBOX_SINKS_CACHE") {
         return cache.into();
     }

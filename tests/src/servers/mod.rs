@@ -30,6 +30,7 @@ mod versions;
 
 pub use outbox_sinks::conformance::{Mode, Proxy};
 
+pub use installed::cache as installed_in;
 pub use kafka::{Kafka, KafkaOptions};
 pub use kafka_topics::KafkaMessage;
 pub use nats::{Nats, NatsOptions};

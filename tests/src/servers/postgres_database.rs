@@ -38,6 +38,11 @@ impl Database {
         &self.name
     }
 
+    /// Where its server listens.
+    pub fn server(&self) -> SocketAddr {
+        self.server
+    }
+
     /// Its URL, for the superuser.
     pub fn url(&self) -> String {
         self.url_via(self.server)
