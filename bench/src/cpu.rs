@@ -16,7 +16,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What `pid` has used up to now. The kernel counts time in ticks, of 10 ms mostly.
+    /// What `pid` has used up to now. The kernel counts it twice: in ticks, of 10 ms mostly, for
+    /// the whole process, and in nanoseconds for each thread that lives. Neither counts too
+    /// much, so the greater one is nearer.
     ///
     /// # Errors
     /// If there is no such process.
@@ -29,8 +31,9 @@ impl Cost {
         let mut next = || ticks.next().and_then(|field| field.parse::<u64>().ok());
         let (user, system) = (next().unwrap_or_default(), next().unwrap_or_default());
         let a_second = rustix::param::clock_ticks_per_second().max(1);
+        let counted = Duration::from_nanos((user + system) * (1_000_000_000 / a_second));
         Ok(Self {
-            cpu: Duration::from_nanos((user + system) * (1_000_000_000 / a_second)),
+            cpu: counted.max(threads_time(pid)),
             switches: switches(pid),
         })
     }
@@ -65,21 +68,31 @@ impl Sub for Cost {
     }
 }
 
+/// The time that the living threads have had, as far as the kernel keeps such accounts.
+fn threads_time(pid: u32) -> Duration {
+    let time = |account: String| account.split(' ').next()?.parse::<u64>().ok();
+    let times = of_threads(pid, "schedstat");
+    Duration::from_nanos(times.into_iter().filter_map(time).sum())
+}
+
 fn switches(pid: u32) -> u64 {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-        return 0;
-    };
-    let of_thread = |path: std::path::PathBuf| -> u64 {
-        let status = read_to_string(path.join("status")).unwrap_or_default();
+    let of_thread = |status: String| -> u64 {
         let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
         counts
             .filter_map(|line| line.rsplit(char::is_whitespace).next()?.parse::<u64>().ok())
             .sum()
     };
+    let statuses = of_threads(pid, "status");
+    statuses.into_iter().map(of_thread).sum()
+}
+
+/// A file of the kernel's for each thread; none if the process has ended.
+fn of_threads(pid: u32, file: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
     threads
-        .flatten()
-        .map(|thread| of_thread(thread.path()))
-        .sum()
+        .filter_map(|thread| read_to_string(thread.path().join(file)).ok())
+        .collect()
 }
 
 /// The most memory that `pid` has had at once, in bytes.

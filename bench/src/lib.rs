@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod drain;
 pub mod floor;
 pub mod lab;
+pub mod live;
 pub mod machine;
 pub mod program;
 pub mod section;

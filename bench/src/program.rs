@@ -20,6 +20,14 @@ pub fn floor() -> Result<PathBuf> {
     beside_us("floor")
 }
 
+/// The plainest live loop.
+///
+/// # Errors
+/// If it was not built.
+pub fn live_floor() -> Result<PathBuf> {
+    beside_us("live_floor")
+}
+
 fn beside_us(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe().context("find out where this program is")?;
     let path = this.with_file_name(name);

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::drain;
 use crate::lab::Lab;
+use crate::live;
 use crate::target::Target;
 
 /// A section of the benchmark. Each prints its table and gives its targets.
@@ -18,11 +19,27 @@ pub enum Section {
     DrainNats,
     /// A backlog to S3.
     DrainS3,
+    /// From commit to arrival in Kafka, event by event.
+    Latency,
+    /// Workers that have nothing to do.
+    Idle,
+    /// Many sinks in one worker.
+    Scale,
+    /// What those who publish feel of a worker.
+    Publishers,
 }
 
 impl Section {
     /// All of them, in the order they run in.
-    pub const ALL: [Self; 3] = [Self::DrainKafka, Self::DrainNats, Self::DrainS3];
+    pub const ALL: [Self; 7] = [
+        Self::DrainKafka,
+        Self::DrainNats,
+        Self::DrainS3,
+        Self::Latency,
+        Self::Idle,
+        Self::Scale,
+        Self::Publishers,
+    ];
 
     /// Measures, in so many rounds.
     ///
@@ -33,6 +50,10 @@ impl Section {
             Self::DrainKafka => Box::pin(drain::kafka::run(lab, rounds)).await,
             Self::DrainNats => Box::pin(drain::nats::run(lab, rounds)).await,
             Self::DrainS3 => Box::pin(drain::s3::run(lab, rounds)).await,
+            Self::Latency => Box::pin(live::latency::run(lab, rounds)).await,
+            Self::Idle => Box::pin(live::idle::run(lab, rounds)).await,
+            Self::Scale => Box::pin(live::scale::run(lab, rounds)).await,
+            Self::Publishers => Box::pin(live::publishers::run(lab, rounds)).await,
         }
     }
 }
