@@ -117,7 +117,7 @@ impl Destination for Topics {
         self.kafka
             .create_topic_with(place, PARTITIONS, &TOPIC)
             .await;
-        let mut attempts = 0..200;
+        let mut attempts = 0..1_500;
         while self.ends(place).is_err() {
             attempts.next().context("a new topic is not usable")?;
             sleep(Duration::from_millis(20)).await;
