@@ -4,7 +4,7 @@
 //! In every format the event's JSON text is copied and never re-written (OB-9), and a
 //! replay of a dead letter is marked as one: it has the id it always had.
 
-use std::fmt::Write;
+use std::io::Write;
 
 use outbox::Event;
 use schemars::JsonSchema;
@@ -158,6 +158,9 @@ impl Encoder {
     }
 }
 
+/// Room for a `sequence` of two numbers with twenty digits each, and the brace.
+const SEQUENCE_BYTES: usize = 56;
+
 /// The payload with `sequence` and the mark of a replay put in before its closing brace:
 /// one copy, and whatever else the publisher put there stays.
 fn native(event: &Event, out: &mut Vec<u8>) {
@@ -165,11 +168,9 @@ fn native(event: &Event, out: &mut Vec<u8>) {
     let open = payload
         .strip_suffix('}')
         .expect("a payload without a defect is a JSON object");
-    let mut sequence = String::with_capacity(48);
-    write!(sequence, ",\"sequence\":\"{}\"", event.position()).expect("a String takes all");
-    out.reserve(open.len() + sequence.len() + 1);
+    out.reserve(open.len() + SEQUENCE_BYTES);
     out.extend_from_slice(open.trim_end().as_bytes());
-    out.extend_from_slice(sequence.as_bytes());
+    write!(out, ",\"sequence\":\"{}\"", event.position()).expect("a Vec takes all");
     push_replay(event, out);
     out.push(b'}');
 }

@@ -107,11 +107,8 @@ impl Writer {
         if let Some((name, value)) = Encoder::replay_header(event) {
             headers = add(name, &value, headers);
         }
-        let mut name = String::from("ce_");
         for (attribute, value) in &attributes {
-            name.truncate(3);
-            name.push_str(attribute);
-            headers = add(&name, value, headers);
+            headers = add(&format!("ce_{attribute}"), value, headers);
         }
         (headers, bytes)
     }
