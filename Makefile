@@ -56,8 +56,8 @@ bench: ## Measures against the parts and against Debezium: SECTION=drain-kafka, 
 	@scripts/setup-build
 	@scripts/setup-test-servers
 	@scripts/setup-debezium
-	cargo build --release --locked -p outbox-bench -p outbox-runtime --all-features --bins
-	@BENCH_ROUNDS=$(BENCH_ROUNDS) $(TARGET)/release/bench $(SECTION)
+	cargo build --release --locked -p outbox-bench -p outbox-runtime --bin floor --bin sinks
+	@BENCH_ROUNDS=$(BENCH_ROUNDS) cargo run --quiet --locked -p outbox-bench --bin bench -- $(SECTION)
 
 build: ## Builds the binary `sinks`, optimised
 	@scripts/setup-build

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn this_very_process_has_used_something() {
-        let start = std::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let mut sum = 0_u64;
         while start.elapsed() < Duration::from_millis(60) {
             sum = std::hint::black_box(sum.wrapping_add(1));

@@ -1,4 +1,5 @@
-//! The programs that are measured, from the folder that this one was built into.
+//! The programs that are measured: optimised as they are shipped, whatever this one is. Linking
+//! takes minutes then, and who only watches need not be quick.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 /// # Errors
 /// If it was not built.
 pub fn sinks() -> Result<PathBuf> {
-    beside_us("sinks")
+    optimised("sinks")
 }
 
 /// The programs to compare with.
@@ -17,20 +18,17 @@ pub fn sinks() -> Result<PathBuf> {
 /// # Errors
 /// If they were not built.
 pub fn floor() -> Result<PathBuf> {
-    beside_us("floor")
+    optimised("floor")
 }
 
-/// The plainest live loop.
-///
-/// # Errors
-/// If it was not built.
-pub fn live_floor() -> Result<PathBuf> {
-    beside_us("live_floor")
-}
-
-fn beside_us(name: &str) -> Result<PathBuf> {
+fn optimised(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe().context("find out where this program is")?;
-    let path = this.with_file_name(name);
+    // <target>/<profile>/bench
+    let target = this
+        .ancestors()
+        .nth(2)
+        .context("a program lies in a profile's folder")?;
+    let path = target.join("release").join(name);
     let path_shown = path.display();
     ensure!(
         path.exists(),

@@ -5,7 +5,6 @@
 //! a lone surrogate in there is passed on as it stands.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -13,10 +12,27 @@ use serde_json::value::RawValue;
 
 const NOT_AN_EVENT: &str = "the payload is JSON, but not an event";
 
+/// A part of the payload, in bytes. Of half the size of a `Range<usize>`: thousands of events are
+/// in memory at once, and Postgres has no value of 4 GiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    pub(crate) fn of(self, payload: &str) -> &str {
+        let range = self.start as usize..self.end as usize;
+        payload
+            .get(range)
+            .expect("an envelope's spans lie within its payload")
+    }
+}
+
 /// Where a string field of the payload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
-    At(Range<usize>),
+    At(Span),
     Unescaped(Box<str>),
     Missing,
 }
@@ -29,7 +45,7 @@ pub(crate) struct Envelope {
     pub(crate) tenant_id: Field,
     pub(crate) subject: Field,
     pub(crate) time: Field,
-    pub(crate) data: Option<Range<usize>>,
+    pub(crate) data: Option<Span>,
     pub(crate) defect: Option<Box<str>>,
 }
 
@@ -94,7 +110,7 @@ impl Envelope {
             tenant_id: field(&fields.tenant_id),
             subject: field(&fields.subject),
             time: field(&fields.time),
-            data: fields.data.map(|data| range_within(payload, data.get())),
+            data: fields.data.map(|data| span_within(payload, data.get())),
             defect: missing.map(|(name, _)| format!("the payload has no `{name}`").into()),
         }
     }
@@ -116,7 +132,7 @@ impl Envelope {
             tenant_id: field(fields.tenant_id),
             subject: field(fields.subject),
             time: field(fields.time),
-            data: fields.data.map(|data| range_within(payload, data.get())),
+            data: fields.data.map(|data| span_within(payload, data.get())),
             defect: Some(defect.into()),
         }
     }
@@ -137,7 +153,7 @@ impl Envelope {
 /// Where a string is that was read from a payload.
 fn field(payload: &str, value: Option<&Text<'_>>) -> Field {
     match value {
-        Some(Text(Cow::Borrowed(text))) => Field::At(range_within(payload, text)),
+        Some(Text(Cow::Borrowed(text))) => Field::At(span_within(payload, text)),
         Some(Text(Cow::Owned(text))) => Field::Unescaped(text.as_str().into()),
         None => Field::Missing,
     }
@@ -158,9 +174,13 @@ fn rule(error: &serde_json::Error) -> &'static str {
 }
 
 /// The place of a string that was borrowed from `whole`.
-fn range_within(whole: &str, part: &str) -> Range<usize> {
+fn span_within(whole: &str, part: &str) -> Span {
     let start = part.as_ptr().addr() - whole.as_ptr().addr();
-    start..start + part.len()
+    let place = |at: usize| u32::try_from(at).expect("Postgres has no value of 4 GiB");
+    Span {
+        start: place(start),
+        end: place(start + part.len()),
+    }
 }
 
 #[cfg(test)]
@@ -189,7 +209,7 @@ mod tests {
     #[test]
     fn fields_without_escapes_are_not_copied() {
         let envelope = Envelope::read(r#"{"id":"e","type":"a.b","subject":"node/7"}"#);
-        assert_eq!(envelope.id, Field::At(7..8));
+        assert_eq!(envelope.id, Field::At(Span { start: 7, end: 8 }));
         assert!(matches!(envelope.subject, Field::At(_)));
     }
 

@@ -5,7 +5,6 @@
 //! reference to its page and not the payload.
 
 use std::fmt;
-use std::ops::Range;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -149,7 +148,7 @@ impl Event {
     #[must_use]
     pub fn data(&self) -> &str {
         match &self.envelope.data {
-            Some(range) => self.slice(range),
+            Some(span) => span.of(&self.payload),
             None => "null",
         }
     }
@@ -197,16 +196,10 @@ impl Event {
 
     fn text<'a>(&'a self, field: &'a Field) -> &'a str {
         match field {
-            Field::At(range) => self.slice(range),
+            Field::At(span) => span.of(&self.payload),
             Field::Unescaped(text) => text,
             Field::Missing => "",
         }
-    }
-
-    fn slice(&self, range: &Range<usize>) -> &str {
-        self.payload
-            .get(range.clone())
-            .expect("an envelope's ranges lie within its payload")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading ahead: batches in order, the next one read while the present one is
 //! delivered.
 //!
-//! Holds at most one closed batch besides the one in delivery, so a loop's memory
+//! Holds at most one batch besides the one in delivery, so a loop's memory
 //! is bounded by twice its `max_bytes`. Reads nothing at or above the horizon (OB-5).
 //! What was read for all loops is taken from there; a loop that is behind reads for itself.
 
@@ -11,11 +11,12 @@ use std::time::Duration;
 use outbox::{Event, Filter, Position};
 use outbox_sinks::{Batch, BatchLimits};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
 use crate::board::Page as BoardPage;
+use crate::demand::Demand;
 use crate::head::{Follower, HeadReceiver};
 use crate::outage::{News, Outage};
 use crate::store::{Head, Page, PageEnd, Range, Reader, Store, StoreError};
@@ -89,6 +90,7 @@ pub struct From {
 #[derive(Debug)]
 pub struct Feed {
     batches: mpsc::Receiver<Fed>,
+    demand: Arc<Demand>,
     _reader: AbortOnDropHandle<()>,
 }
 
@@ -103,7 +105,9 @@ impl Feed {
         limits: BatchLimits,
     ) -> Self {
         let (sender, batches) = mpsc::channel(1);
+        let demand = Arc::new(Demand::default());
         let reader = Assembler {
+            demand: Arc::clone(&demand),
             store,
             reader: None,
             place: Follower::start(head, from.after, from.history),
@@ -120,6 +124,7 @@ impl Feed {
         let task = tokio::spawn(reader.run(sender));
         Self {
             batches,
+            demand,
             _reader: AbortOnDropHandle::new(task),
         }
     }
@@ -128,16 +133,23 @@ impl Feed {
     /// nothing. Cancelling the call loses nothing. `None` if reading must begin anew:
     /// the connection to the database was lost meanwhile, or a bug of ours ended it.
     pub async fn next(&mut self) -> Option<Fed> {
-        self.batches.recv().await
+        self.demand.ask();
+        let fed = self.batches.recv().await;
+        self.demand.served();
+        fed
     }
 
-    /// The next batch, if it is there already.
+    /// The next batch, if it is there already; if not, it is on its way from now on.
     pub fn try_next(&mut self) -> Option<Fed> {
-        self.batches.try_recv().ok()
+        self.demand.ask();
+        let fed = self.batches.try_recv().ok()?;
+        self.demand.served();
+        Some(fed)
     }
 }
 
 struct Assembler<S: Store> {
+    demand: Arc<Demand>,
     store: Arc<S>,
     reader: Option<S::Reader>,
     place: Follower,
@@ -167,7 +179,7 @@ impl<S: Store> Assembler<S> {
     async fn assemble(&mut self) -> Option<Fed> {
         let mut batch = Assembly::new(self.limits);
         loop {
-            // 1. Wait for something to read, but no longer than the batch may wait.
+            // 1. Wait for something to read, until the batch has waited enough and is wanted.
             let Some(head) = self.wait_for_more(&batch).await else {
                 return Some(batch.close(self.place.at(), ClosedBy::Age));
             };
@@ -175,12 +187,14 @@ impl<S: Store> Assembler<S> {
             let room = batch.room();
             let page = self.read(head, room).await?;
             self.place.go_to(page.end);
-            // 3. Hand out what is full, or has no reason to wait, or has waited enough.
+            // 3. Hand out what is full, or has no reason to wait, or has waited enough. While
+            //    the loop is busy with the batch before, this one grows: at 10,000 events a
+            //    second it would else be closed with a few events each time.
             let nothing_there = page.ended_by == PageEnd::Horizon || page.events.is_empty();
             if let Some(closed_by) = batch.add(page) {
                 return Some(batch.close(self.place.at(), closed_by));
             }
-            if batch.is_due(nothing_there) {
+            if batch.is_due(nothing_there) && self.demand.is_there() {
                 return Some(batch.close(self.place.at(), ClosedBy::Age));
             }
         }
@@ -207,9 +221,17 @@ impl<S: Store> Assembler<S> {
 
     async fn wait_for_more(&mut self, batch: &Assembly) -> Option<Head> {
         let more = self.place.more();
-        match batch.deadline() {
-            Some(deadline) => timeout_at(deadline, more).await.ok(),
-            None => Some(more.await),
+        let Some(deadline) = batch.deadline() else {
+            return Some(more.await);
+        };
+        let wanted = async {
+            sleep_until(deadline).await;
+            self.demand.asked().await;
+        };
+        tokio::select! {
+            biased;
+            head = more => Some(head),
+            () = wanted => None,
         }
     }
 

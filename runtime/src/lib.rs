@@ -11,6 +11,7 @@ pub mod board;
 pub mod cli;
 pub mod config;
 pub mod decide;
+mod demand;
 #[cfg(feature = "file")]
 pub mod dev;
 pub mod dispatch;

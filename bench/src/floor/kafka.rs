@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::message::{self, Fields};
 use super::protocol;
 use super::rows::Source;
+use crate::live::plain;
 
 /// Where messages go.
 #[derive(Clone, Debug, Args)]
@@ -65,6 +66,14 @@ pub(super) async fn relay(source: &Source, target: &Target) -> Result<()> {
     }
     sender.finish()?;
     protocol::done(start.elapsed())
+}
+
+/// Ships what comes.
+///
+/// # Errors
+/// If the database or the broker fails.
+pub(super) async fn live(source: &Source, target: &Target) -> Result<()> {
+    plain::run(source.database(), &target.broker, &target.topic).await
 }
 
 struct Sender {

@@ -5,6 +5,7 @@
 //! - `relay-…` reads pages and sends what is in them, in the plainest loop that a good
 //!   engineer would write: no cursor, no lease, no verdicts, no second thoughts. Only a full
 //!   queue holds it up, and all acknowledgements are awaited at the end.
+//! - `live-kafka` ships what comes, see [`plain`](crate::live::plain).
 //!
 //! They send the same bytes to the same partitions as the relay with its defaults, through the
 //! same client libraries with the same options. Whoever starts one [talks to it](protocol) by
@@ -42,6 +43,8 @@ enum Program {
     ProduceKafka(kafka::Target),
     /// Reads pages and sends them to Kafka.
     RelayKafka(kafka::Target),
+    /// Ships what comes to Kafka, until it is killed.
+    LiveKafka(kafka::Target),
     /// Sends what is in memory to a NATS stream.
     ProduceNats(nats::Target),
     /// Reads pages and sends them to a NATS stream.
@@ -66,6 +69,7 @@ pub fn run(args: Args) -> Result<()> {
             Program::Read => read::run(&source).await,
             Program::ProduceKafka(target) => kafka::produce(&source, &target).await,
             Program::RelayKafka(target) => kafka::relay(&source, &target).await,
+            Program::LiveKafka(target) => Box::pin(kafka::live(&source, &target)).await,
             Program::ProduceNats(target) => Box::pin(nats::produce(&source, &target)).await,
             Program::RelayNats(target) => Box::pin(nats::relay(&source, &target)).await,
             Program::ProduceS3(target) => Box::pin(s3::produce(&source, &target)).await,

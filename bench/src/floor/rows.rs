@@ -31,6 +31,11 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// The database's URL.
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
     /// Opens a connection.
     pub(super) async fn connect(&self) -> Result<PgConnection> {
         let options: PgConnectOptions = self.database.parse()?;

@@ -60,8 +60,9 @@ impl Running {
                 Ok(Self::Relay(setup.run()?, setup))
             }
             Contender::Plain => {
-                let child = Command::new(program::live_floor()?)
-                    .args([&database.url(), &brokers, topic])
+                let child = Command::new(program::floor()?)
+                    .args(["--database", &database.url(), "live-kafka"])
+                    .args(["--broker", &brokers, "--topic", topic])
                     .stdin(Stdio::null())
                     .kill_on_drop(true)
                     .spawn()

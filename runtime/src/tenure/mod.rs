@@ -177,15 +177,18 @@ impl<'a, S: Store> Tenure<'a, S> {
         {
             return Ok(reading);
         }
-        let from = From {
+        Ok(self.read_on(From {
             after: position,
             history,
             exact: begun.exact,
-        };
+        }))
+    }
+
+    fn read_on(&self, from: From) -> Feed {
         let (store, head) = (Arc::clone(&self.of.store), self.of.head.clone());
         let filter = self.of.sink.filter.clone();
         let (board, limits) = (Arc::clone(&self.of.board), self.limits());
-        Ok(Feed::start(store, head, board, from, filter, limits))
+        Feed::start(store, head, board, from, filter, limits)
     }
 
     /// Stops, with an explanation that `status` shows, if the cursor is not of this

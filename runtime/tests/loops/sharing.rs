@@ -178,7 +178,7 @@ async fn word_that_events_were_passed_over_comes_seldom() {
         tenants: Vec::new(),
     };
     let mut feed = reading.feed(0, none);
-    assert_eq!(read_to(&mut feed, 5).await, all(1..=0));
+    assert_eq!(read_to(&mut feed, 5).await, Vec::<u64>::new());
     let counting = async {
         let mut words = 0;
         while let Some(Fed::Passed { end }) = feed.next().await {

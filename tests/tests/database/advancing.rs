@@ -105,7 +105,8 @@ async fn a_cursor_with_something_to_forget_is_left_to_a_settlement() {
         let moves = moves(&leases, AT);
         assert_eq!(database.advance(&moves).await.unwrap(), [false; 3]);
         for (sink, lease) in NAMES.iter().zip(&leases) {
-            let settled = database.settle(sink, lease, &settlement(AT, [], Then::Go));
+            let settlement = settlement(AT, [], Then::Go);
+            let settled = database.settle(sink, lease, &settlement);
             assert_eq!(settled.await.unwrap(), Owned::Yes);
         }
         let further = self::moves(&leases, Position::new(9, 1));

@@ -75,7 +75,8 @@ async fn an_event_takes_no_more_instructions_than_it_did() {
     assert_eq!(delivered.lines().count(), 100_000);
     let each = total(&counts) / EVENTS as f64;
     let (was, growth) = (committed(), each / committed() - 1.0);
-    eprintln!("{each:.0} instructions an event; committed: {was:.0} ({growth:+.1$} %)", 1);
+    let percent = growth * 100.0;
+    eprintln!("{each:.0} instructions an event; committed: {was:.0} ({percent:+.1} %)");
     assert!(
         growth < TOLERANCE,
         "an event takes {each:.0} instructions and took {was:.0}. If that is worth it, write the new \
@@ -145,7 +146,10 @@ async fn until_settled(connection: &mut PgConnection, worker: &mut Child, folder
         }
         let ended = worker.try_wait().unwrap();
         assert!(ended.is_none(), "the worker has ended: {ended:?}");
-        assert!(Instant::now() < deadline, "not settled in {PATIENCE:?}: {folder:?}");
+        assert!(
+            Instant::now() < deadline,
+            "not settled in {PATIENCE:?}: {folder:?}"
+        );
         sleep(Duration::from_millis(200)).await;
     }
 }

@@ -12,6 +12,10 @@ impl MemoryReader {
     pub(super) fn new(store: &MemoryStore, filter: &Filter) -> Self {
         Self(store.clone(), filter.clone())
     }
+
+    pub(super) fn filter(&self) -> &Filter {
+        &self.1
+    }
 }
 
 impl Reader for MemoryReader {

@@ -9,7 +9,7 @@ use outbox::{
     Pruned, Replay, ReplayOutcome, Settlement, Then, Txid, sink_lease,
 };
 use outbox_runtime::settings::Start;
-use outbox_runtime::store::{Head, Page, Range, Store, StoreError, Tail, TailRange};
+use outbox_runtime::store::{Head, Range, Store, StoreError, Tail, TailRange};
 use tokio::time::Instant;
 
 use super::reader::MemoryReader;
@@ -161,7 +161,7 @@ impl Store for MemoryStore {
             max_events: range.max_events,
             max_bytes: range.max_bytes,
         };
-        let page = state.page(&reader.1, range);
+        let page = state.page(reader.filter(), range);
         Ok(Tail { head, page })
     }
 
