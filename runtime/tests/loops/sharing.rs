@@ -103,6 +103,22 @@ async fn loops_at_the_head_share_each_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_grows_while_its_loop_is_busy() {
+    let reading = Reading::start(MemoryStore::with_events(&FIVE));
+    let mut feed = reading.feed(0, Filter::default());
+    assert_eq!(read_to(&mut feed, 5).await, all(1..=5));
+    reading.publish(100).await;
+    let Some(Fed::Batch { batch, .. }) = feed.next().await else {
+        panic!("there is a batch");
+    };
+    assert_eq!((batch.len(), batch.end().txid.0), (100, 105));
+    // Nobody is kept waiting for company.
+    reading.publish(1).await;
+    let one = timeout(Duration::from_millis(10), feed.next()).await;
+    assert!(matches!(one, Ok(Some(Fed::Batch { batch, .. })) if batch.len() == 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_loop_that_falls_behind_reads_alone_and_comes_back() {
     let reading = Reading::start(MemoryStore::with_events(&FIVE));
     let (mut slow, mut quick) = (
@@ -112,13 +128,14 @@ async fn a_loop_that_falls_behind_reads_alone_and_comes_back() {
     assert_eq!(read_to(&mut quick, 5).await, all(1..=5));
     assert_eq!(read_to(&mut slow, 5).await, all(1..=5));
     let mut last = 5;
-    for _ in 0..15 {
+    for _ in 0..30 {
         reading.publish(100).await;
         last += 100;
         read_to(&mut quick, last).await;
     }
     let before = reading.reads();
-    // More looks than are kept: the oldest of what it has not read is gone.
+    // A thousand wait for it as a batch. More looks than are kept have come since: the oldest
+    // of what it has not read is gone.
     assert_eq!(read_to(&mut slow, last).await, all(6..=last));
     let alone = reading.reads();
     assert!(alone > before, "it read for itself");
