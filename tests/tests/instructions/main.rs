@@ -132,8 +132,10 @@ async fn fill(connection: &mut PgConnection) {
 
 async fn until_settled(connection: &mut PgConnection, worker: &mut Child, folder: &Path) {
     let sql = "select exists (
-                   select from outbox_cursors
-                   where (txid, seq) >= (select (txid, seq) from outbox order by txid desc, seq desc limit 1)
+                   select from outbox_cursors as c
+                   where (c.txid, c.seq) >= (
+                       select txid, seq from outbox as o order by o.txid desc, o.seq desc limit 1
+                   )
                )";
     let deadline = Instant::now() + PATIENCE;
     loop {
