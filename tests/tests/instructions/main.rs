@@ -1,4 +1,4 @@
-//! A gate against getting slower that no noise can break: how many instructions the relay takes
+//! A gate against getting slower that noise does not break: how many instructions the relay takes
 //! for one event, counted by callgrind, against the figure that is committed beside this file.
 //!
 //! Counted is the whole binary `sinks`, optimised, as it reads, encodes and settles a hundred
@@ -17,9 +17,9 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 const EVENTS: i64 = 100_000;
-/// How far the count may lie above the committed one. Between two runs of one binary it differs by
-/// less than a hundredth, by how the rows arrive and how often the loop wakes up in the meantime.
-const TOLERANCE: f64 = 0.05;
+/// How far the count may lie above the committed one. Between runs of one binary it differs by
+/// up to 3 %: the head is looked at by the clock, and under callgrind that is slow.
+const TOLERANCE: f64 = 0.08;
 /// Under callgrind everything takes some fifty times as long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
