@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use outbox_runtime::store::StoreError;
 use tokio::time::sleep;
 
@@ -40,6 +41,9 @@ struct Fortune {
     fate: Fate,
     /// How often the connections had been cut when it began.
     cuts: u64,
+    /// What decides how late it comes. Drawn when it begins: a process that dies drops its
+    /// calls in any order.
+    seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,7 @@ impl Line {
         let mut underway = Underway {
             line: self,
             effect: Some(effect),
+            seed: fortune.seed,
         };
         wait(fortune.before).await;
         let done = match underway.arrive(name, fortune) {
@@ -98,6 +103,7 @@ impl Line {
             after: rng.millis(1, 2),
             fate: Fate::Works,
             cuts: process.cuts,
+            seed: rng.u64(..),
         };
         if !reaches || cut {
             fortune.fate = Fate::Fails;
@@ -162,6 +168,7 @@ where
 {
     line: &'a Line,
     effect: Option<F>,
+    seed: u64,
 }
 
 impl<F, T> Underway<'_, F, T>
@@ -182,7 +189,7 @@ where
             _ if cut => None,
             Fate::Works | Fate::LosesAnswer => Some(effect(&mut world, false)),
             Fate::ComesLate => {
-                comes_late(&mut world, self.line.process, name, effect);
+                comes_late(&mut world, &mut Rng::with_seed(self.seed), name, effect);
                 None
             }
         };
@@ -201,28 +208,22 @@ where
         };
         let mut world = self.line.shared.world();
         let (rate, calm) = (world.plan.rates.late_write, world.calm);
-        let Some(process) = world.processes.get_mut(self.line.process) else {
-            return;
-        };
-        if process.chance.happens(rate) && !calm {
-            comes_late(&mut world, self.line.process, "a dropped call", effect);
+        let mut chance = Rng::with_seed(self.seed);
+        if chance.happens(rate) && !calm {
+            comes_late(&mut world, &mut chance, "a dropped call", effect);
         }
     }
 }
 
-fn comes_late<F, T>(world: &mut World, process: usize, name: &'static str, effect: F)
+fn comes_late<F, T>(world: &mut World, chance: &mut Rng, name: &'static str, effect: F)
 where
     F: FnOnce(&mut World, bool) -> T + Send + 'static,
 {
-    let Some(process) = world.processes.get_mut(process) else {
-        return;
-    };
-    let late = process.chance.millis(0, 1_000);
-    let at = world.now() + late;
-    world.log(|| format!("{name} will happen in {late} ms"));
+    let at = world.now() + chance.millis(0, 1_000);
     world.count("late writes");
     world.late.push(Late {
         at,
+        order: chance.u64(..),
         happens: Box::new(move |world| {
             world.log(|| format!("{name} happens late"));
             effect(world, true);

@@ -135,11 +135,12 @@ impl Run {
 
     /// Lets everything happen that is due.
     pub(crate) fn happen(&mut self, now: u64) {
-        let due: Vec<_> = {
+        let due = {
             let mut world = self.shared.world();
             let late = std::mem::take(&mut world.late);
-            let (due, later) = late.into_iter().partition(|late| late.at <= now);
+            let (mut due, later): (Vec<_>, _) = late.into_iter().partition(|it| it.at <= now);
             world.late = later;
+            due.sort_by_key(|it| (it.at, it.order));
             due
         };
         for late in due {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use fastrand::Rng;
 use outbox::{Event, sink_lease};
 use outbox_sinks::{
     Batch, Connector, Delivery, ErrorKind, Progress, Session, Sink, SinkError, async_trait,
@@ -159,8 +160,10 @@ impl Sink for SimulatedSink {
         let restores = self.restores;
         // Whatever it finds cut it connects anew, for the next time.
         self.restores = self.to.shared.world().restores(self.to.sink);
+        let seed = self.seed();
         let mut underway = Underway {
             of: self,
+            seed,
             arrival: Some(Arrival::new(
                 (self.to.sink, &self.session, restores),
                 batch,
@@ -214,6 +217,12 @@ impl SimulatedSink {
         (opening, progress)
     }
 
+    fn seed(&self) -> u64 {
+        let mut world = self.to.shared.world();
+        let process = world.processes.get_mut(self.to.process);
+        process.map_or(0, |process| process.chance.u64(..))
+    }
+
     fn clock(&self) -> u64 {
         let world = self.to.shared.world();
         world
@@ -262,6 +271,9 @@ struct Underway<'a> {
     /// What is on its way to the destination; none once the caller has its answer.
     arrival: Option<Arrival>,
     began_at: u64,
+    /// What decides how late it comes. Drawn when it begins: a process that dies drops what
+    /// it does in any order.
+    seed: u64,
 }
 
 impl Underway<'_> {
@@ -343,9 +355,10 @@ impl Drop for Underway<'_> {
         };
         let lived = !process.dead;
         let overdue = lived && process.clock() >= self.began_at + self.of.deadline;
-        let (arrives, mut late) = (process.chance.happens(rate), process.chance.millis(0, 500));
-        if waits && process.chance.happens(0.6) {
-            late = process.chance.millis(500, LOCK_TIMEOUT);
+        let mut chance = Rng::with_seed(self.seed);
+        let (arrives, mut late) = (chance.happens(rate), chance.millis(0, 500));
+        if waits && chance.happens(0.6) {
+            late = chance.millis(500, LOCK_TIMEOUT);
         }
         if overdue {
             world.log(|| "  the deadline has passed".to_owned());
@@ -362,6 +375,7 @@ impl Drop for Underway<'_> {
             world.count("late deliveries");
             world.late.push(Late {
                 at,
+                order: chance.u64(..),
                 happens: Box::new(move |world: &mut World| arrival.happen(world, usize::MAX)),
             });
         }

@@ -46,6 +46,8 @@ impl fmt::Display for Violation {
 /// A statement or a message that arrives after its sender has given up.
 pub(crate) struct Late {
     pub(crate) at: u64,
+    /// Which of several at the same time comes first.
+    pub(crate) order: u64,
     pub(crate) happens: Box<dyn FnOnce(&mut World) + Send>,
 }
 
