@@ -189,7 +189,7 @@ impl Arrival {
         if self.waits(world, number) {
             return Verdict::Unconfirmed;
         }
-        match world.nature(self.sink, number) {
+        match world.meets(self.sink, number) {
             Nature::Undeliverable => undeliverable(),
             Nature::Poison(poison) => {
                 self.held_up.push(number);
@@ -248,7 +248,7 @@ impl Arrival {
         let numbers: Vec<usize> = batch.iter().filter_map(number_of).collect();
         let mut verdicts = vec![Verdict::Delivered; numbers.len()];
         for (number, verdict) in numbers.iter().zip(&mut verdicts) {
-            match world.nature(self.sink, *number) {
+            match world.meets(self.sink, *number) {
                 Nature::Innocent => {}
                 Nature::Undeliverable => *verdict = undeliverable(),
                 Nature::Poison(poison) => {

@@ -89,7 +89,7 @@ impl Arrival {
     }
 
     fn would_take(&mut self, world: &mut World, number: usize) -> Verdict {
-        match world.nature(self.sink, number) {
+        match world.meets(self.sink, number) {
             Nature::Undeliverable => undeliverable(),
             Nature::Poison(poison) => self.poison(world, number, poison),
             Nature::Innocent if self.chance.happens(self.partial) => self.unconfirmed(world),

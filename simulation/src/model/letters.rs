@@ -4,6 +4,7 @@
 use outbox::{DeadLetter, Event};
 use outbox_runtime::settings::OnPoison;
 
+use super::Seen;
 use crate::destination::Nature;
 use crate::world::{World, number_of};
 
@@ -32,16 +33,26 @@ impl World {
         }
     }
 
+    /// The nature of an event that the destination looks at now.
+    pub(crate) fn meets(&mut self, sink: usize, number: usize) -> Nature {
+        let nature = self.nature(sink, number);
+        let undeliverable = nature == Nature::Undeliverable;
+        let note = |seen: &mut Seen| seen.undeliverable = undeliverable;
+        self.model.note(sink, number, note);
+        nature
+    }
+
     /// Why an event should not be a dead letter, if it should not.
     fn is_unjust(&mut self, sink: usize, number: usize) -> Option<String> {
         let plan = self.plan.sinks.get(sink)?;
         if plan.settings.poison.on_poison == OnPoison::Halt {
             return Some("although the sink has to halt".to_owned());
         }
-        if self.nature(sink, number) == Nature::Undeliverable {
+        let (seen, wanted) = (self.model.seen(sink, number), self.attempts(sink));
+        // Somebody may have seen to it since it was tried.
+        if seen.undeliverable || self.nature(sink, number) == Nature::Undeliverable {
             return None;
         }
-        let (seen, wanted) = (self.model.seen(sink, number), self.attempts(sink));
         if seen.buried.is_some_and(|at| at >= seen.since) {
             // The same settlement once more, because its answer was lost.
             return None;

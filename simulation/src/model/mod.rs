@@ -79,6 +79,8 @@ pub(crate) struct Seen {
     used_up: Option<u64>,
     /// The successor of its own key that was delivered ahead of it.
     probed_by: Option<usize>,
+    /// Whether it could never be sent when it was tried the last time.
+    undeliverable: bool,
 }
 
 impl Seen {
