@@ -76,6 +76,24 @@ pub(super) async fn live(source: &Source, target: &Target) -> Result<()> {
     plain::run(source.database(), &target.broker, &target.topic).await
 }
 
+/// What the relay's sink sets, for every program that is compared with it.
+pub(crate) fn options(broker: &str) -> ClientConfig {
+    let mut options = ClientConfig::new();
+    options
+        .set("bootstrap.servers", broker)
+        .set("client.id", "floor")
+        .set("socket.keepalive.enable", "true")
+        .set("acks", "all")
+        .set("enable.idempotence", "true")
+        .set("enable.gapless.guarantee", "true")
+        .set("max.in.flight.requests.per.connection", "5")
+        .set("partitioner", "murmur2_random")
+        .set("compression.codec", "lz4")
+        .set("linger.ms", "0")
+        .set("message.max.bytes", "1000000");
+    options
+}
+
 struct Sender {
     producer: ThreadedProducer<Failures>,
     failures: Failures,
@@ -85,18 +103,7 @@ struct Sender {
 impl Sender {
     fn open(target: &Target) -> Result<Self> {
         let failures = Failures::default();
-        let producer = ClientConfig::new()
-            .set("bootstrap.servers", &target.broker)
-            .set("client.id", "floor")
-            .set("socket.keepalive.enable", "true")
-            .set("acks", "all")
-            .set("enable.idempotence", "true")
-            .set("enable.gapless.guarantee", "true")
-            .set("max.in.flight.requests.per.connection", "5")
-            .set("partitioner", "murmur2_random")
-            .set("compression.codec", "lz4")
-            .set("linger.ms", "0")
-            .set("message.max.bytes", "1000000")
+        let producer = options(&target.broker)
             .create_with_context(failures.clone())
             .context("make a producer")?;
         Ok(Self {

@@ -1,11 +1,12 @@
 //! From a row to what is sent: the same bytes as the relay's format `native`.
 
 use anyhow::{Context, Result};
+use outbox::Txid;
 use serde::Deserialize;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use super::rows::{self, Xid8};
+use super::rows;
 
 /// The fields that a message needs, borrowed from the payload.
 #[derive(Debug, Deserialize)]
@@ -21,7 +22,7 @@ pub(super) fn render<'a>(row: &'a PgRow, body: &mut Vec<u8>) -> Result<Fields<'a
     use std::io::Write;
     let payload = rows::payload(row)?;
     let fields = serde_json::from_str(payload).context("read a payload")?;
-    let (txid, seq): (Xid8, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let (txid, seq): (Txid, i64) = (row.try_get(0)?, row.try_get(1)?);
     let open = payload
         .strip_suffix('}')
         .context("a payload is an object")?;

@@ -2,13 +2,9 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sqlx::encode::IsNull;
-use sqlx::error::BoxDynError;
-use sqlx::postgres::types::Oid;
-use sqlx::postgres::{
-    PgArgumentBuffer, PgConnectOptions, PgRow, PgTypeInfo, PgValueFormat, PgValueRef,
-};
-use sqlx::{ConnectOptions, Decode, Encode, PgConnection, Postgres, Row, Type, TypeInfo, ValueRef};
+use outbox::Txid;
+use sqlx::postgres::{PgConnectOptions, PgRow, PgValueFormat};
+use sqlx::{ConnectOptions, PgConnection, Row, TypeInfo, ValueRef};
 
 /// What the sessions of these programs are called in `pg_stat_activity`.
 pub const SESSIONS: &str = "floor";
@@ -51,7 +47,7 @@ impl Source {
         Ok(Pages {
             connection,
             rows: self.rows,
-            after: (Xid8(0), 0),
+            after: (Txid(0), 0),
             horizon,
         })
     }
@@ -61,8 +57,8 @@ impl Source {
 pub(super) struct Pages {
     connection: PgConnection,
     rows: i64,
-    after: (Xid8, i64),
-    horizon: Xid8,
+    after: (Txid, i64),
+    horizon: Txid,
 }
 
 impl Pages {
@@ -93,27 +89,4 @@ pub(super) fn payload(row: &PgRow) -> Result<&str> {
         PgValueFormat::Text => bytes,
     };
     Ok(std::str::from_utf8(text)?)
-}
-
-/// A transaction's id: eight bytes, big-endian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Xid8(pub(super) u64);
-
-impl Type<Postgres> for Xid8 {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(Oid(5069))
-    }
-}
-
-impl Encode<'_, Postgres> for Xid8 {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        buffer.extend_from_slice(&self.0.to_be_bytes());
-        Ok(IsNull::No)
-    }
-}
-
-impl Decode<'_, Postgres> for Xid8 {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(Self(u64::from_be_bytes(value.as_bytes()?.try_into()?)))
-    }
 }

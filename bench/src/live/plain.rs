@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
-use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use serde::Deserialize;
 use sqlx::{Connection, PgConnection};
 use tokio::time::{MissedTickBehavior, interval};
+
+use crate::floor::kafka::options;
 
 /// Rows after a position and below the horizon, which the same statement looks at. The order names
 /// the table: `txid` alone would be the text that is selected.
@@ -35,7 +36,7 @@ struct Fields<'a> {
 /// At the first one.
 pub async fn run(database: &str, brokers: &str, topic: &str) -> Result<()> {
     let mut connection = PgConnection::connect(database).await?;
-    let producer = producer(brokers)?;
+    let producer: FutureProducer = options(brokers).create()?;
     let (mut txid, mut seq) = ("0".to_owned(), 0_i64);
     let mut tick = interval(Duration::from_millis(1));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -54,23 +55,6 @@ pub async fn run(database: &str, brokers: &str, topic: &str) -> Result<()> {
             (txid, seq, ..) = last;
         }
     }
-}
-
-/// With the options that the relay's sink sets.
-fn producer(brokers: &str) -> Result<FutureProducer> {
-    let producer = ClientConfig::new()
-        .set("bootstrap.servers", brokers)
-        .set("socket.keepalive.enable", "true")
-        .set("acks", "all")
-        .set("enable.idempotence", "true")
-        .set("enable.gapless.guarantee", "true")
-        .set("max.in.flight.requests.per.connection", "5")
-        .set("partitioner", "murmur2_random")
-        .set("compression.codec", "lz4")
-        .set("linger.ms", "0")
-        .set("message.max.bytes", "1000000")
-        .create()?;
-    Ok(producer)
 }
 
 /// Sends the bytes that the relay would.
