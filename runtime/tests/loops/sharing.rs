@@ -37,10 +37,19 @@ impl Reading {
     }
 
     fn feed(&self, after: u64, filter: Filter) -> Feed {
+        self.read(after, None, filter)
+    }
+
+    /// Goes on with a range that ends at `end`.
+    fn begun(&self, after: u64, end: u64) -> Feed {
+        self.read(after, Some(Position::new(end, 1)), Filter::default())
+    }
+
+    fn read(&self, after: u64, exact: Option<Position>, filter: Filter) -> Feed {
         let from = From {
             after: Position::new(after, 1),
             history: 0,
-            exact: None,
+            exact,
         };
         let board = self.board.announce("a", "scripted");
         let (store, head) = (Arc::clone(&self.store), self.head.clone());
@@ -116,6 +125,16 @@ async fn a_batch_grows_while_its_loop_is_busy() {
     reading.publish(1).await;
     let one = timeout(Duration::from_millis(10), feed.next()).await;
     assert!(matches!(one, Ok(Some(Fed::Batch { batch, .. })) if batch.len() == 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_range_that_was_begun_is_complete_only_below_the_horizon() {
+    let reading = Reading::start(MemoryStore::with_events(&FIVE));
+    // The holder before has seen further than this process has, after a quick takeover.
+    let mut feed = reading.begun(0, 7);
+    sleep(Duration::from_millis(50)).await;
+    reading.publish(2).await;
+    assert_eq!(read_to(&mut feed, 7).await, all(1..=7));
 }
 
 #[tokio::test(start_paused = true)]
