@@ -1,6 +1,7 @@
 //! A store in memory that fails on demand, and sinks that do what a test scripts.
 
 mod destination;
+mod leases;
 mod ledger;
 mod reader;
 mod store;

@@ -175,23 +175,7 @@ impl Store for MemoryStore {
         holder: &str,
         ttl: Duration,
     ) -> Result<Option<Lease>, StoreError> {
-        let mut state = self.up()?;
-        let until = Instant::now() + ttl;
-        let (token, abandoned) = match state.leases.get(name) {
-            Some((held, Some(_))) if held.holder == holder => (held.token + 1, false),
-            Some((_, Some(expires))) if *expires > Instant::now() => return Ok(None),
-            Some((held, expires)) => (held.token + 1, expires.is_some()),
-            None => (1, false),
-        };
-        let lease = Lease {
-            name: name.to_owned(),
-            holder: holder.to_owned(),
-            token,
-            abandoned,
-        };
-        let row = (lease.clone(), Some(until));
-        state.leases.insert(name.to_owned(), row);
-        Ok(Some(lease))
+        Ok(self.up()?.acquire(name, holder, ttl))
     }
 
     async fn renew(&self, lease: &Lease, ttl: Duration) -> Result<Owned, StoreError> {
@@ -199,13 +183,7 @@ impl Store for MemoryStore {
         if state.renewals_fail {
             return Err(StoreError::new("no answer"));
         }
-        match state.leases.get_mut(&lease.name) {
-            Some((held, Some(expires))) if held.token == lease.token => {
-                *expires = Instant::now() + ttl;
-                Ok(Owned::Yes)
-            }
-            _ => Ok(Owned::No),
-        }
+        Ok(state.renew(lease, ttl))
     }
 
     async fn renew_all(&self, leases: &[Lease], ttl: Duration) -> Result<Vec<bool>, StoreError> {
@@ -224,11 +202,7 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
-        if let Some((held, expires)) = self.up()?.leases.get_mut(&lease.name)
-            && held.token == lease.token
-        {
-            *expires = None;
-        }
+        self.up()?.release(lease);
         Ok(())
     }
 
