@@ -188,8 +188,8 @@ impl<S: Store> Assembler<S> {
             let page = self.read(head, room).await?;
             self.place.go_to(page.end);
             // 3. Hand out what is full, or has no reason to wait, or has waited enough. While
-            //    the loop is busy with the batch before, this one grows: at 10,000 events a
-            //    second it would else be closed with a few events each time.
+            //    the loop is busy with the batch before, this one grows: closed at once, it
+            //    would hold what came in the first millisecond, and cost a delivery of its own.
             let nothing_there = page.ended_by == PageEnd::Horizon || page.events.is_empty();
             if let Some(closed_by) = batch.add(page) {
                 return Some(batch.close(self.place.at(), closed_by));
