@@ -5,15 +5,20 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use outbox_sinks::{Batch, Connector, Progress, Session, Sink, SinkError};
+use outbox_sinks::{Batch, Connector, Progress, Session, Sink, SinkError, Upcoming};
 use tokio::time::timeout;
 
 use crate::decide::{Attempt, TimedOut};
 
-/// Delivers a batch. The second value tells whether the sink may be used again:
+/// Delivers a batch, and lets the sink begin with the next one. The second value tells whether the sink may be used again:
 /// after a panic or past its deadline nobody knows what state it is in.
-pub async fn deliver(sink: &mut dyn Sink, batch: &Batch, deadline: Duration) -> (Attempt, bool) {
-    let call = AssertUnwindSafe(sink.deliver(batch)).catch_unwind();
+pub async fn deliver(
+    sink: &mut dyn Sink,
+    batch: &Batch,
+    mut next: Upcoming<'_>,
+    deadline: Duration,
+) -> (Attempt, bool) {
+    let call = AssertUnwindSafe(sink.deliver_ahead(batch, &mut next)).catch_unwind();
     match timeout(deadline, call).await {
         Ok(Ok(outcome)) => (outcome, true),
         Ok(Err(panic)) => (Err(panicked("deliver", &*panic)), false),
@@ -96,7 +101,8 @@ mod tests {
         let mut sink = open(&connector, &session, Duration::from_secs(1))
             .await
             .unwrap();
-        deliver(&mut *sink, &batch(), Duration::from_secs(1)).await
+        let deadline = Duration::from_secs(1);
+        deliver(&mut *sink, &batch(), Upcoming::none(), deadline).await
     }
 
     #[tokio::test(start_paused = true)]

@@ -135,7 +135,7 @@ impl<S: Store> Dispatch<S> {
         loop {
             tenure.look_ahead(&mut work, feed).await?;
             let step = match work.todo() {
-                Todo::Deliver(task) => match tenure.deliver(&task, &work).await? {
+                Todo::Deliver(task) => match tenure.deliver(&task, &work, feed).await? {
                     Ok(attempt) => work.after(attempt),
                     Err(error) => work.not_opened(error),
                 },

@@ -2,7 +2,8 @@
 //! delivered.
 //!
 //! Holds at most one batch besides the one in delivery, so a loop's memory
-//! is bounded by twice its `max_bytes`. Reads nothing at or above the horizon (OB-5).
+//! is bounded by twice its `max_bytes`; by three times where a sink begins with the next
+//! one early. Reads nothing at or above the horizon (OB-5).
 //! What was read for all loops is taken from there; a loop that is behind reads for itself.
 
 use std::sync::Arc;
@@ -90,6 +91,10 @@ pub struct From {
 #[derive(Debug)]
 pub struct Feed {
     batches: mpsc::Receiver<Fed>,
+    /// What was looked at, and comes next.
+    ahead: Option<Fed>,
+    /// Whether a sink has begun with that.
+    begun: bool,
     demand: Arc<Demand>,
     _reader: AbortOnDropHandle<()>,
 }
@@ -124,6 +129,8 @@ impl Feed {
         let task = tokio::spawn(reader.run(sender));
         Self {
             batches,
+            ahead: None,
+            begun: false,
             demand,
             _reader: AbortOnDropHandle::new(task),
         }
@@ -133,18 +140,58 @@ impl Feed {
     /// nothing. Cancelling the call loses nothing. `None` if reading must begin anew:
     /// the connection to the database was lost meanwhile, or a bug of ours ended it.
     pub async fn next(&mut self) -> Option<Fed> {
-        self.demand.ask();
-        let fed = self.batches.recv().await;
-        self.demand.served();
-        fed
+        match self.take_ahead() {
+            Some(fed) => Some(fed),
+            None => self.receive().await,
+        }
     }
 
     /// The next batch, if it is there already; if not, it is on its way from now on.
     pub fn try_next(&mut self) -> Option<Fed> {
+        if let Some(fed) = self.take_ahead() {
+            return Some(fed);
+        }
         self.demand.ask();
         let fed = self.batches.try_recv().ok()?;
         self.demand.served();
         Some(fed)
+    }
+
+    /// Waits for the next batch and leaves it in its place. Who asks begins with it.
+    /// Pends for ever if something else comes next. Cancelling the call loses nothing.
+    pub async fn begin_next(&mut self) -> Batch {
+        if self.ahead.is_none() {
+            self.ahead = self.receive().await;
+        }
+        match &self.ahead {
+            Some(Fed::Batch { batch, .. }) => {
+                self.begun = true;
+                batch.clone()
+            }
+            Some(Fed::Passed { .. }) | None => std::future::pending().await,
+        }
+    }
+
+    /// The next batch, if a sink has begun with it.
+    pub fn take_begun(&mut self) -> Option<Fed> {
+        if self.begun { self.take_ahead() } else { None }
+    }
+
+    /// What a sink has begun with, it has let go of.
+    pub const fn not_begun(&mut self) {
+        self.begun = false;
+    }
+
+    fn take_ahead(&mut self) -> Option<Fed> {
+        self.begun = false;
+        self.ahead.take()
+    }
+
+    async fn receive(&mut self) -> Option<Fed> {
+        self.demand.ask();
+        let fed = self.batches.recv().await;
+        self.demand.served();
+        fed
     }
 }
 

@@ -75,6 +75,16 @@ pub(crate) struct Hold<'a, S> {
     pub(crate) give_back: watch::Receiver<bool>,
 }
 
+/// `derive` would want a store that can be cloned.
+impl<S> Clone for Hold<'_, S> {
+    fn clone(&self) -> Self {
+        Self {
+            give_back: self.give_back.clone(),
+            ..*self
+        }
+    }
+}
+
 /// What ends even that which a stop lets finish.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a> {

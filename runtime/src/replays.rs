@@ -4,7 +4,7 @@
 //! the cursor's position is never touched (H1).
 
 use outbox::{Replay, ReplayOutcome};
-use outbox_sinks::{Batch, SinkError};
+use outbox_sinks::{Batch, SinkError, Upcoming};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -90,7 +90,7 @@ impl<S: Store> Tenure<'_, S> {
             mut outcomes,
             one_by_one,
             next,
-        } = match self.attempt(&batch).await {
+        } = match self.attempt(&batch, Upcoming::none()).await {
             Err(ended) => {
                 if self.replays.beware {
                     // A stop is no death. Without the lease it can't be taken back.

@@ -51,6 +51,8 @@ pub(crate) struct SinkPlan {
     pub(crate) one_key: bool,
     /// Whether it keeps out older owners.
     pub(crate) fences: bool,
+    /// Whether a sink begins with the next batch while it waits for its answer.
+    pub(crate) begins_ahead: bool,
     /// How long one delivery takes at most, as a rule.
     pub(crate) latency_ms: u64,
 }
@@ -181,6 +183,7 @@ impl SinkPlan {
             verdicts: rng.happens(0.7),
             one_key: rng.happens(0.15),
             fences: rng.happens(0.3) && faults.has(Fault::Fencing),
+            begins_ahead: rng.happens(0.5),
             latency_ms,
         };
         // Drawn as one or the other, so that leaving the one out does not make it the other.

@@ -2,12 +2,15 @@
 //! may say less than what was done, or come too late, or never.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use fastrand::Rng;
 use outbox::{Event, sink_lease};
 use outbox_sinks::{
-    Batch, Connector, Delivery, ErrorKind, Progress, Session, Sink, SinkError, async_trait,
+    Batch, Connector, Delivery, ErrorKind, Progress, Session, Sink, SinkError, Upcoming,
+    async_trait,
 };
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::arrival::{Arrival, Ending};
 use crate::calls::wait;
@@ -55,6 +58,7 @@ impl Connector for SimulatedConnector {
                 session: session.clone(),
                 restores: self.shared.world().restores(self.sink),
                 deadline: millis(session.delivery_timeout),
+                begun: None,
             })),
             Opening::Fails(error) => Err(error),
             Opening::Panics => panic!("{OWN_PANIC}"),
@@ -142,6 +146,8 @@ struct SimulatedSink {
     /// How often the destination was restored when it was opened.
     restores: u64,
     deadline: u64,
+    /// The batch that was begun ahead of its turn.
+    begun: Option<(Arrival, Fortune)>,
 }
 
 /// What the caller gets.
@@ -154,30 +160,58 @@ enum Answer {
 #[async_trait]
 impl Sink for SimulatedSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
+        self.deliver_ahead(batch, &mut Upcoming::none()).await
+    }
+
+    async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: &mut Upcoming<'_>,
+    ) -> Result<Delivery, SinkError> {
+        let begun = self.begun.take();
         let Some(fortune) = self.begin(batch) else {
             return std::future::pending().await;
         };
         let restores = self.restores;
         // Whatever it finds cut it connects anew, for the next time.
         self.restores = self.to.shared.world().restores(self.to.sink);
+        let (arrival, fortune) = match begun.filter(|(it, _)| is_same(it.batch(), batch)) {
+            // What is on its way already has a fate of its own.
+            Some((arrival, fate)) => (arrival, Fortune { before: 0, ..fate }),
+            None => {
+                let to = (self.to.sink, &self.session, restores);
+                (Arrival::new(to, batch, &fortune), fortune)
+            }
+        };
         let seed = self.seed();
+        let mut begun = None;
         let mut underway = Underway {
             of: self,
             seed,
-            arrival: Some(Arrival::new(
-                (self.to.sink, &self.session, restores),
-                batch,
-                &fortune,
-            )),
+            arrival: Some(arrival),
             began_at: self.clock(),
         };
         wait(fortune.before).await;
         underway.arrive(fortune.first_part).await;
         wait(fortune.between).await;
         underway.arrive(usize::MAX).await;
-        wait(fortune.after).await;
-        match underway.answer(&fortune) {
-            Answer::Returns(answer) => answer,
+        if underway.has_all() && self.begins_ahead() {
+            let after = Instant::now() + Duration::from_millis(fortune.after);
+            if let Ok(next) = timeout_at(after, next.batch()).await {
+                begun = self.begin_ahead(&next);
+            }
+            sleep_until(after).await;
+        } else {
+            wait(fortune.after).await;
+        }
+        let answer = underway.answer(&fortune);
+        drop(underway);
+        match answer {
+            Answer::Returns(Ok(delivery)) => {
+                self.begun = begun.filter(|_| delivery == Delivery::All);
+                Ok(delivery)
+            }
+            Answer::Returns(Err(error)) => Err(error),
             Answer::Panics => panic!("{OWN_PANIC}"),
             Answer::Never => std::future::pending().await,
         }
@@ -229,6 +263,26 @@ impl SimulatedSink {
             .processes
             .get(self.to.process)
             .map_or(0, |it| it.clock())
+    }
+
+    fn begins_ahead(&self) -> bool {
+        let world = self.to.shared.world();
+        let plan = world.plan.sinks.get(self.to.sink);
+        plan.is_some_and(|plan| plan.begins_ahead)
+    }
+
+    /// Lets the first events of the next batch arrive: everything before them has.
+    fn begin_ahead(&self, next: &Batch) -> Option<(Arrival, Fortune)> {
+        let fortune = self.begin(next)?;
+        let to = (self.to.sink, &self.session, self.restores);
+        let mut arrival = Arrival::new(to, next, &fortune);
+        let mut world = self.to.shared.world();
+        world.count("batches begun ahead");
+        arrival.happen(&mut world, fortune.first_part);
+        if arrival.ending() == Some(Ending::Kills) {
+            world.kill(self.to.process);
+        }
+        Some((arrival, fortune))
     }
 
     /// Begins a delivery, in front of the model's eyes; `None` if the process is dead.
@@ -295,6 +349,12 @@ impl Underway<'_> {
         if !survives {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Whether everything has arrived, so that more may follow it.
+    fn has_all(&self) -> bool {
+        let arrival = self.arrival.as_ref();
+        arrival.is_some_and(|it| it.ending().is_none() && it.delivery() == Delivery::All)
     }
 
     /// What the caller is told at the end.
@@ -380,6 +440,11 @@ impl Drop for Underway<'_> {
             });
         }
     }
+}
+
+fn is_same(one: &Batch, other: &Batch) -> bool {
+    let range = |batch: &Batch| (batch.first().position(), batch.end(), batch.len());
+    !other.is_apart() && range(one) == range(other)
 }
 
 fn error(kind: ErrorKind) -> SinkError {

@@ -26,6 +26,7 @@ mod session;
 pub mod settings;
 mod sink;
 mod template;
+mod upcoming;
 
 #[cfg(feature = "file")]
 pub mod file;
@@ -50,3 +51,4 @@ pub use schemars;
 pub use session::Session;
 pub use sink::{BatchLimits, CLOSE_TIMEOUT, Connector, PROBE_TIMEOUT, Sink};
 pub use template::{InvalidTemplate, Template};
+pub use upcoming::Upcoming;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use outbox::Event;
 
-use crate::{Batch, Delivery, Progress, Session, SinkError};
+use crate::{Batch, Delivery, Progress, Session, SinkError, Upcoming};
 
 /// How long the runtime waits for [`Connector::probe`] before it drops the call and says
 /// that the destination did not answer.
@@ -132,11 +132,11 @@ pub trait Connector: Send + Sync + 'static {
 /// within one key, never make an event durable before its predecessor; keep
 /// payloads and secrets out of errors; return within
 /// [`Session::delivery_timeout`], and when you do, know of nothing of the batch
-/// that may still be sent behind your back.
+/// that may still be sent behind your back, nor, if it is not delivered, of anything after it.
 ///
 /// *You must not*: retry across calls, nor retry within a call where that can store an
-/// event twice; sleep to back off, keep events after returning, log failures (the runtime
-/// logs, once).
+/// event twice; sleep to back off, keep events after returning (but for those of a batch
+/// [begun ahead](Sink::deliver_ahead)), log failures (the runtime logs, once).
 ///
 /// ```
 /// use std::{fs::File, io::Write, path::PathBuf};
@@ -167,6 +167,31 @@ pub trait Sink: Send {
     /// When the batch as a whole failed. A failure of single events is a
     /// [`Delivery::Each`] instead.
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError>;
+
+    /// Delivers a batch, and may begin with the one that comes next meanwhile: so the
+    /// destination has something to do while this one's last acknowledgements are on their
+    /// way. A sink that does not do that leaves this method alone.
+    ///
+    /// The answer is about `batch` only. The runtime asks a sink for nothing else before it
+    /// delivers the batch that `next` has given, in this same call's way, and its answer tells what came of it
+    /// since it was begun. But if `batch` is not delivered as a whole, what was begun is taken back or
+    /// awaited before this call returns, and forgotten: it comes again, as any event may. So does
+    /// it if another batch is delivered or the sink is closed instead.
+    ///
+    /// `next` gives nothing in any doubt: while something is tried again or looked for, to a
+    /// connector with [frozen ranges](Connector::frozen_ranges) or one that
+    /// [stores its position](Connector::stores_position), and once the sink is to stop.
+    ///
+    /// # Errors
+    /// As for [`Sink::deliver`].
+    async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: &mut Upcoming<'_>,
+    ) -> Result<Delivery, SinkError> {
+        let _nothing_is_begun = next;
+        self.deliver(batch).await
+    }
 
     /// What the destination has stored of how far it has come, for a connector that
     /// [stores its position](Connector::stores_position). Called once after each opening,

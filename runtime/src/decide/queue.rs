@@ -35,6 +35,10 @@ impl Queue {
         self.pieces.front()
     }
 
+    pub(super) fn is_one_piece(&self) -> bool {
+        self.pieces.len() == 1 && self.taken.is_empty()
+    }
+
     pub(super) fn first(&self) -> Option<&Event> {
         self.front().map(Batch::first)
     }

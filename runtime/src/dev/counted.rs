@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use outbox_sinks::{
-    Batch, BatchLimits, Connector, Delivery, Event, Progress, Session, Sink, SinkError,
+    Batch, BatchLimits, Connector, Delivery, Event, Progress, Session, Sink, SinkError, Upcoming,
 };
 
 /// Counts the events that a sink reported as delivered.
@@ -60,14 +60,30 @@ struct CountedSink {
     delivered: Arc<AtomicU64>,
 }
 
+impl CountedSink {
+    fn count(&self, batch: &Batch, delivery: &Delivery) {
+        let delivered = (0..batch.len()).filter(|index| delivery.is_delivered(*index));
+        let count = delivered.count();
+        self.delivered.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Sink for CountedSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
         let delivery = self.inner.deliver(batch).await?;
-        let delivered = (0..batch.len()).filter(|index| delivery.is_delivered(*index));
-        let count = delivered.count();
-        self.delivered.fetch_add(count as u64, Ordering::Relaxed);
+        self.count(batch, &delivery);
+        Ok(delivery)
+    }
+
+    async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: &mut Upcoming<'_>,
+    ) -> Result<Delivery, SinkError> {
+        let delivery = self.inner.deliver_ahead(batch, next).await?;
+        self.count(batch, &delivery);
         Ok(delivery)
     }
 

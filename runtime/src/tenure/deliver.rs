@@ -3,20 +3,27 @@
 use std::sync::Arc;
 
 use outbox::Mark;
-use outbox_sinks::{Batch, SinkError};
+use outbox_sinks::{Batch, Delivery, SinkError, Upcoming};
 
 use super::Tenure;
 use crate::attempt;
-use crate::decide::{Attempt, Hunt, Task, Work};
+use crate::decide::{Attempt, Caution, Hunt, Task, Work};
+use crate::feed::Feed;
 use crate::hold::Ended;
 use crate::store::Store;
 
 /// A delivery once tried, or why there is no sink to try it with.
 type Tried = Result<Attempt, SinkError>;
 
-impl<S: Store> Tenure<'_, S> {
-    /// Tries a task once. The inner error: the sink can't be opened.
-    pub(crate) async fn deliver(&mut self, task: &Task, work: &Work<'_>) -> Result<Tried, Ended> {
+impl<'a, S: Store> Tenure<'a, S> {
+    /// Tries a task once, and lets the sink begin with what comes next. The inner error: the
+    /// sink can't be opened.
+    pub(crate) async fn deliver(
+        &mut self,
+        task: &Task,
+        work: &Work<'_>,
+        feed: &mut Feed,
+    ) -> Result<Tried, Ended> {
         // What a destination has stored is compared with what was marked before: a mark of
         // this history would vouch for what is stored of another one.
         if self.of.connector.stores_position()
@@ -25,13 +32,54 @@ impl<S: Store> Tenure<'_, S> {
             return Ok(Err(error));
         }
         self.mark(task, work).await?;
-        self.attempt(&task.batch).await
+        let tried = match self.goes_ahead(work) {
+            true => {
+                let next = self.upcoming(feed);
+                self.attempt(&task.batch, next).await?
+            }
+            false => self.attempt(&task.batch, Upcoming::none()).await?,
+        };
+        if !matches!(tried, Ok(Ok(Delivery::All))) {
+            feed.not_begun();
+        }
+        Ok(tried)
+    }
+
+    /// Whether the sink may begin with the batch after this one: nothing is in doubt, and
+    /// nothing but that batch is to come next.
+    fn goes_ahead(&self, work: &Work<'_>) -> bool {
+        let of = self.of;
+        work.is_plain()
+            && self.is_calm()
+            && self.is_unmarked()
+            && self.caution == Caution::Over
+            && self.replays.due_at().is_none()
+            && !of.saves.interval().is_zero()
+    }
+
+    /// The batch that comes next, as long as nothing ends the tenure.
+    fn upcoming<'f>(&self, feed: &'f mut Feed) -> Upcoming<'f>
+    where
+        'a: 'f,
+    {
+        let (hold, history) = (self.hold.clone(), self.history);
+        Upcoming::new(async move {
+            if let Ok(batch) = hold.until_stopped(feed.begin_next()).await
+                && hold.store.history() == history
+            {
+                return batch;
+            }
+            // The loop itself finds out what has ended it.
+            std::future::pending().await
+        })
     }
 
     /// Writes down what is about to be delivered, for those who need that.
     async fn mark(&mut self, task: &Task, work: &Work<'_>) -> Result<(), Ended> {
-        self.hold.check().await?;
         let end = task.batch.end();
+        if self.begun.take() != Some(end) {
+            self.hold.check().await?;
+        }
         // A frozen range must come again as it was; and what the database could still lose
         // must not be stored elsewhere for good: the write flushes it.
         let of = &self.of.connector;
@@ -65,14 +113,18 @@ impl<S: Store> Tenure<'_, S> {
     }
 
     /// Delivers a batch once.
-    pub(crate) async fn attempt(&mut self, batch: &Batch) -> Result<Tried, Ended> {
+    pub(crate) async fn attempt(
+        &mut self,
+        batch: &Batch,
+        next: Upcoming<'_>,
+    ) -> Result<Tried, Ended> {
         if let Err(error) = self.opened().await? {
             return Ok(Err(error));
         }
         let mut sink = self.sink.take().expect("it was opened just now");
         let deadline = self.of.sink.delivery_timeout;
         let call = self.of.board.delivering(deadline);
-        let delivery = attempt::deliver(&mut *sink, batch, deadline);
+        let delivery = attempt::deliver(&mut *sink, batch, next, deadline);
         let ((outcome, usable), saved) = self.saving_meanwhile(delivery).await?;
         call.attempted(batch, &outcome);
         // A destination that fails may be back in an older state, restored: it is asked

@@ -63,6 +63,8 @@ pub(crate) struct Tenure<'a, S> {
     /// Dead letters that were written ahead of the cursor: read again, they are not
     /// written again, and take no room of the fuse.
     buried: BTreeSet<Position>,
+    /// The end of the batch that the sink has begun with ahead of its turn.
+    begun: Option<Position>,
     /// What is done with and not yet written.
     passed: Option<Passed>,
     caution: Caution,
@@ -109,6 +111,7 @@ impl<'a, S: Store> Tenure<'a, S> {
             buried: BTreeSet::new(),
             before: Before::default(),
             hunt: Hunt::No,
+            begun: None,
             passed: None,
             caution: Caution::default(),
             replays: Replays::default(),
@@ -226,6 +229,14 @@ impl<'a, S: Store> Tenure<'a, S> {
 
     /// What to do next. Saves the cursor when that is due.
     pub(crate) async fn next(&mut self, feed: &mut Feed) -> Result<Due, Ended> {
+        // What was begun is in hand: a stop lets it finish, and whoever orders something finds
+        // in the cursor row what came of it.
+        if let Some(fed) = feed.take_begun() {
+            if let Fed::Batch { batch, .. } = &fed {
+                self.begun = Some(batch.end());
+            }
+            return Ok(Due::Fed(fed));
+        }
         loop {
             self.hold.check().await?;
             // Live events and replays take turns.

@@ -53,20 +53,26 @@ impl<S: Store> Tenure<'_, S> {
     /// move follows from it, and nobody counts on the row meanwhile.
     pub(super) fn may_wait(&mut self, work: &Work<'_>) -> bool {
         let of = self.of;
-        let plain = work.is_done()
-            && work.suspect().is_none()
-            && self.cursor.suspect.is_none()
-            && self.buried.is_empty()
-            && self.attempts == 0;
-        // What is marked is taken for what follows the cursor's row: nothing may lie between.
-        let unmarked = self.hunt == Hunt::No
-            && self.turn.is_none()
-            && !of.connector.frozen_ranges()
-            && !of.connector.stores_position();
+        let plain = work.is_done() && work.suspect().is_none() && self.is_calm();
         // Nothing that was read before a loss is delivered after it: the write finds out.
         let current = self.hold.store.history() == self.history;
         let cautious = self.caution.wants_write(Instant::now());
-        plain && unmarked && current && !cautious && !of.saves.interval().is_zero()
+        plain && self.is_unmarked() && current && !cautious && !of.saves.interval().is_zero()
+    }
+
+    /// Whether the row says nothing of a failure, nor of what was settled ahead of it.
+    pub(super) fn is_calm(&self) -> bool {
+        self.attempts == 0 && self.cursor.suspect.is_none() && self.buried.is_empty()
+    }
+
+    /// Whether no batch is marked. What is marked is taken for what follows the cursor's row:
+    /// nothing may lie between.
+    pub(super) fn is_unmarked(&self) -> bool {
+        let connector = &self.of.connector;
+        self.hunt == Hunt::No
+            && self.turn.is_none()
+            && !connector.frozen_ranges()
+            && !connector.stores_position()
     }
 
     /// When there is something to save, if there is.

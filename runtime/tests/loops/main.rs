@@ -1,6 +1,7 @@
 //! The real loop over a store in memory, on paused time.
 #![cfg(test)]
 
+mod ahead;
 mod deaths;
 mod delivery;
 mod exactly_once;

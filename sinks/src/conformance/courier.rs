@@ -15,7 +15,7 @@ use super::finding::{Finding, Stop};
 use super::journal::Journal;
 use crate::{
     Batch, CLOSE_TIMEOUT, Connector, Delivery, ErrorKind, PROBE_TIMEOUT, Progress, Refusal,
-    Session, Sink, SinkError, Verdict,
+    Session, Sink, SinkError, Upcoming, Verdict,
 };
 
 /// How much later a probe or a close may return on a busy machine. A call within a session
@@ -102,11 +102,26 @@ impl Courier {
 
     /// Delivers once; opens a sink first if none is open.
     pub(super) async fn deliver(&mut self, batch: &Batch) -> Finding<Answer> {
+        self.deliver_ahead(batch, None).await
+    }
+
+    /// The same, with the batch that comes next: where the runtime would give it to the sink,
+    /// the sink may begin with it.
+    pub(super) async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: Option<&Batch>,
+    ) -> Finding<Answer> {
         if self.sink.is_none()
             && let Err(error) = self.open().await?
         {
             return Ok(Err(error));
         }
+        let waits = self.connector.frozen_ranges() || self.connector.stores_position();
+        let mut next = match next.filter(|_| !waits).cloned() {
+            Some(next) => Upcoming::new(async move { next }),
+            None => Upcoming::none(),
+        };
         let sink = self.sink.as_mut().expect("a sink was opened just now");
         let deadline = self.session.delivery_timeout;
         let delivery = bounded(
@@ -114,7 +129,7 @@ impl Courier {
             deadline,
             Duration::ZERO,
             Rule::Deadline,
-            sink.deliver(batch),
+            sink.deliver_ahead(batch, &mut next),
         )
         .await?;
         let verdicts = match delivery {

@@ -29,8 +29,14 @@ pub(super) struct Newcomers(HashSet<u64>);
 
 impl Known {
     /// Whether a message may be sent now. If it is the first one of its key, the key is
-    /// noted as new; further ones have to wait until it [is known](Self::meet).
-    pub(super) fn admits(&self, message: &Message<'_>, new: &mut Newcomers) -> bool {
+    /// noted as new; further ones have to wait until it [is known](Self::meet). So have
+    /// those whose key is new with the batch `before` it.
+    pub(super) fn admits(
+        &self,
+        message: &Message<'_>,
+        before: &Newcomers,
+        new: &mut Newcomers,
+    ) -> bool {
         // Without a key there is no order to keep.
         let Some(key) = message.key else {
             return true;
@@ -39,7 +45,7 @@ impl Known {
             return true;
         }
         let key = self.hasher.hash_one((message.topic, key));
-        self.keys.contains(&key) || new.0.insert(key)
+        self.keys.contains(&key) || (!before.0.contains(&key) && new.0.insert(key))
     }
 
     /// Takes note that the first messages of these keys are acknowledged.
@@ -62,7 +68,7 @@ mod tests {
             headers: OwnedHeaders::new(),
             header_bytes: 0,
         };
-        known.admits(&message, new)
+        known.admits(&message, &Newcomers::default(), new)
     }
 
     #[test]
@@ -79,6 +85,24 @@ mod tests {
         }
         assert!(admits(&known, &mut new, "t", Some("c")));
         assert!(!admits(&known, &mut new, "t", Some("c")));
+    }
+
+    #[test]
+    fn a_key_that_is_new_with_the_batch_before_waits_in_the_next() {
+        let message = |key| Message {
+            topic: "t",
+            key: Some(key),
+            body: &[],
+            headers: OwnedHeaders::new(),
+            header_bytes: 0,
+        };
+        let (mut known, mut before, mut new) =
+            (Known::default(), Newcomers::default(), Newcomers::default());
+        assert!(admits(&known, &mut before, "t", Some("a")));
+        assert!(!known.admits(&message("a"), &before, &mut new));
+        assert!(known.admits(&message("b"), &before, &mut new));
+        known.meet(before);
+        assert!(known.admits(&message("a"), &Newcomers::default(), &mut new));
     }
 
     #[test]

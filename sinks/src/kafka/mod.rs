@@ -16,12 +16,13 @@
 //! would choose, and keep their order (OB-4): the producer is idempotent and gapless,
 //! and at the first failure it stops and takes back what it has not sent yet. A
 //! producer that has seen a failure is not used again; the next delivery gets a fresh one.
+//! While the last acknowledgements of a batch are awaited, the next one is handed over.
 //!
 //! What each error comes to is decided in `classify`, and told to operators in
 //! `docs/sinks/kafka.md`; a test compares the two.
 //!
 //! Read in this order: `config`, `options`, `security`, `connector`, `sink`, `message`,
-//! `names`, `known`, `budget`, `producer`, `reports`, `verdicts`, `classify`, `log`.
+//! `names`, `known`, `budget`, `passage`, `producer`, `reports`, `verdicts`, `classify`, `log`.
 
 mod budget;
 mod classify;
@@ -32,6 +33,7 @@ mod log;
 mod message;
 mod names;
 mod options;
+mod passage;
 mod producer;
 mod reports;
 mod security;

@@ -19,7 +19,7 @@ use super::known::Known;
 use super::log::ClientLog;
 use super::message::Message;
 use super::options::Options;
-use super::reports::{Condition, Reports, Waited};
+use super::reports::{Condition, Reports, Side, Ticket, Waited};
 
 /// What librdkafka's threads call.
 pub(super) struct Context {
@@ -36,7 +36,8 @@ impl ClientContext for Context {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
         self.reports.condition(code, self.log.scrub(reason));
         if code == RDKafkaErrorCode::Fatal {
-            self.reports.trouble();
+            self.reports.trouble(Side::Even);
+            self.reports.trouble(Side::Odd);
         }
     }
 
@@ -44,12 +45,12 @@ impl ClientContext for Context {
 }
 
 impl ProducerContext for Context {
-    /// The message's index within its batch.
+    /// The message's [`Ticket`].
     type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, index: usize) {
-        self.reports
-            .count(index, result.as_ref().err().map(|(error, _)| error));
+    fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
+        let failure = result.as_ref().err().map(|(error, _)| error);
+        self.reports.count(Ticket::from_opaque(opaque), failure);
     }
 }
 
@@ -107,7 +108,7 @@ impl Producer {
     }
 
     /// Hands a message over, which copies it.
-    pub(super) fn send(&self, index: usize, message: Message<'_>) -> Handed {
+    pub(super) fn send(&self, ticket: Ticket, message: Message<'_>) -> Handed {
         let record = BaseRecord {
             topic: message.topic,
             partition: None,
@@ -115,13 +116,13 @@ impl Producer {
             key: message.key,
             timestamp: None,
             headers: Some(message.headers),
-            delivery_opaque: index,
+            delivery_opaque: ticket.to_opaque(),
         };
-        self.reports.expect();
+        self.reports.expect(ticket.side);
         let Err((error, _)) = self.client().send(record) else {
             return Handed::Over;
         };
-        self.reports.expect_not();
+        self.reports.expect_not(ticket.side);
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
             Handed::NoRoom
         } else {
@@ -129,49 +130,60 @@ impl Producer {
         }
     }
 
-    /// Whether anything has failed, so that nothing more may be sent.
-    pub(super) fn is_troubled(&self) -> bool {
-        self.reports.is_troubled()
+    /// Whether anything of this batch has failed, so that nothing more of it may be sent.
+    pub(super) fn is_troubled(&self, side: Side) -> bool {
+        self.reports.is_troubled(side)
     }
 
     /// Waits for room in the queue. False if it is pointless to go on.
-    pub(super) async fn make_room(&self, deadline: Instant) -> bool {
+    pub(super) async fn make_room(&self, side: Side, deadline: Instant) -> bool {
         /// A report comes a moment before its message leaves the queue.
         const MOMENT: Duration = Duration::from_millis(1);
-        let half = self.reports.pending() / 2;
-        let waited = self.reports.wait(half, true, deadline).await;
-        if self.reports.pending() == 0 {
+        let half = self.reports.pending(side) / 2;
+        let waited = self.reports.wait(side, half, true, deadline).await;
+        if self.reports.pending(side) == 0 {
             tokio::time::sleep(MOMENT).await;
         }
         waited == Waited::Done && Instant::now() < deadline
     }
 
-    /// Waits until every message is reported. From the first failure on, what is not
-    /// sent is taken back; at `give_up` also what was sent and not answered. False if
-    /// reports are still missing at `last`.
-    pub(super) async fn settle(&self, give_up: Instant, last: Instant) -> bool {
+    /// Waits until every message of a batch is reported. From the first failure on, what is
+    /// not sent is taken back, of the other batch as well; at `give_up` also what was sent and
+    /// not answered. False if reports are still missing at `last`.
+    pub(super) async fn settle(&self, side: Side, give_up: Instant, last: Instant) -> bool {
         /// A request that fails after another one puts its messages into the queue again.
         const AGAIN: Duration = Duration::from_millis(50);
-        let mut waited = self.reports.wait(0, true, give_up).await;
+        let mut waited = self.reports.wait(side, 0, true, give_up).await;
+        if waited == Waited::Done && !self.is_troubled(side) {
+            return true;
+        }
+        waited = self.both(Instant::now()).await;
         while waited != Waited::Done && Instant::now() < give_up {
             self.take_back(PurgeConfig::default().queue());
-            let soon = give_up.min(Instant::now() + AGAIN);
-            waited = self.reports.wait(0, false, soon).await;
+            waited = self.both(give_up.min(Instant::now() + AGAIN)).await;
         }
         if waited == Waited::Done {
             return true;
         }
         self.take_back(PurgeConfig::default().queue().inflight());
-        self.reports.wait(0, false, last).await == Waited::Done
+        self.both(last).await == Waited::Done
+    }
+
+    /// Waits until nothing at all is pending.
+    async fn both(&self, deadline: Instant) -> Waited {
+        match self.reports.wait(Side::Even, 0, false, deadline).await {
+            Waited::Done => self.reports.wait(Side::Odd, 0, false, deadline).await,
+            waited => waited,
+        }
     }
 
     fn take_back(&self, what: PurgeConfig) {
         self.client().purge(what.non_blocking());
     }
 
-    /// What failed since the last call, by index.
-    pub(super) fn take_failures(&self) -> Vec<(usize, KafkaError)> {
-        self.reports.take_failures()
+    /// What failed of a batch since the last call, by index.
+    pub(super) fn take_failures(&self, side: Side) -> Vec<(usize, KafkaError)> {
+        self.reports.take_failures(side)
     }
 
     /// What the client last said of itself, a fatal error first.

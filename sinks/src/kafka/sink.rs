@@ -1,43 +1,44 @@
 //! Delivers batches: hands every event to the client, waits for all reports, and
 //! concludes.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::time::Instant;
 
 use super::budget::Budget;
 use super::config::Settings;
 use super::connector::start_error;
-use super::known::Newcomers;
 use super::log::ClientLog;
 use super::message::Writer;
 use super::options::Options;
-use super::producer::{Handed, Producer};
-use super::verdicts::{Outcome, Trouble};
-use crate::{Batch, Delivery, Refusal, Sink, SinkError, async_trait};
-
-/// One go at handing over the events of a batch.
-struct Round<'a> {
-    producer: &'a Producer,
-    batch: &'a Batch,
-    deadline: Instant,
-    new: Newcomers,
-    /// What has to wait until its key is known.
-    later: Vec<usize>,
-    troubles: &'a mut Vec<(usize, Trouble)>,
-}
+use super::passage::{Hand, Passage};
+use super::producer::Producer;
+use super::reports::Side;
+use crate::{Batch, Delivery, Sink, SinkError, Upcoming, async_trait};
 
 /// An open Kafka sink.
 pub(super) struct KafkaSink {
-    writer: Writer,
+    hand: Hand,
     options: Arc<Options>,
     budget: Budget,
     log: ClientLog,
-    largest: usize,
     /// `None` after a failure, and while a delivery has it. A delivery that is
     /// dropped halfway takes the producer, and what it has not sent, with it.
-    producer: Option<Producer>,
+    line: Option<Line>,
+}
+
+/// A producer, and the batch that was begun ahead on it.
+struct Line {
+    producer: Producer,
+    begun: Option<Passage>,
+}
+
+/// Until when what is done.
+#[derive(Clone, Copy)]
+struct Deadlines {
+    give_up: Instant,
+    last: Instant,
 }
 
 impl KafkaSink {
@@ -48,143 +49,130 @@ impl KafkaSink {
         log: ClientLog,
     ) -> Result<Self, SinkError> {
         let mut sink = Self {
-            writer: Writer::new(settings),
+            hand: Hand {
+                writer: Writer::new(settings),
+                largest: settings.max_message_bytes.as_usize(),
+            },
             options,
             budget,
             log,
-            largest: settings.max_message_bytes.as_usize(),
-            producer: None,
+            line: None,
         };
-        sink.producer = Some(sink.ready().await?);
+        sink.line = Some(sink.fresh().await?);
         Ok(sink)
     }
 
-    /// The producer at hand, or a fresh one.
-    async fn ready(&mut self) -> Result<Producer, SinkError> {
-        match self.producer.take() {
-            Some(producer) => Ok(producer),
-            None => Producer::start(&self.options, &self.budget, &self.log)
-                .await
-                .map_err(|error| start_error(&self.log, &error)),
+    async fn fresh(&self) -> Result<Line, SinkError> {
+        let producer = Producer::start(&self.options, &self.budget, &self.log).await;
+        let producer = producer.map_err(|error| start_error(&self.log, &error))?;
+        Ok(Line {
+            producer,
+            begun: None,
+        })
+    }
+
+    /// The producer at hand with what was begun of this batch, or a fresh one.
+    async fn ready(&mut self, batch: &Batch, until: Deadlines) -> Result<Line, SinkError> {
+        match self.line.take() {
+            Some(line) => match line.unless_another_is_begun(batch, until).await {
+                Some(line) => Ok(line),
+                None => self.fresh().await,
+            },
+            None => self.fresh().await,
         }
     }
 
-    /// Delivers the events in one go, and in a second one those that had to wait until
-    /// their key [is known](super::known).
-    async fn send(&mut self, producer: &mut Producer, batch: &Batch) -> Outcome {
-        let start = Instant::now();
-        let (give_up, last) = (start + self.budget.give_up, start + self.budget.last);
-        let mut troubles = Vec::new();
-        let mut indexes: Vec<_> = (0..batch.len()).collect();
-        let mut complete = true;
-        while complete && !indexes.is_empty() {
-            let mut round = Round {
-                producer,
-                batch,
-                deadline: give_up,
-                new: Newcomers::default(),
-                later: Vec::new(),
-                troubles: &mut troubles,
-            };
-            self.hand_over(&mut round, indexes).await;
-            let Round { new, later, .. } = round;
-            complete = producer.settle(give_up, last).await;
-            indexes = later;
-            if complete && !producer.is_troubled() {
-                producer.known.meet(new);
-            }
-        }
-        troubles.extend(indexes.into_iter().map(|index| (index, Trouble::Unsent)));
-        let failures = producer.take_failures().into_iter();
-        troubles.extend(failures.map(|(index, error)| (index, Trouble::Answered(error))));
-        Outcome {
-            troubles,
-            complete,
-            condition: producer.take_condition(),
-        }
-    }
-
-    /// Hands events over in order, until one fails for a reason that is not its own.
-    /// Notes what is not handed over.
-    async fn hand_over(&mut self, round: &mut Round<'_>, indexes: Vec<usize>) {
-        let mut indexes = indexes.into_iter();
-        for index in indexes.by_ref() {
-            let Some(event) = round.batch.get(index) else {
-                continue;
-            };
-            let Err(trouble) = self.hand_over_one(round, index, event).await else {
-                continue;
-            };
-            let only_this = matches!(trouble, Trouble::Undeliverable(_));
-            round.troubles.push((index, trouble));
-            if !only_this {
-                break;
-            }
-        }
-        let unsent = indexes.map(|index| (index, Trouble::Unsent));
-        round.troubles.extend(unsent);
-    }
-
-    async fn hand_over_one(
+    /// Waits for the reports of a batch that was handed over, and begins with the next one
+    /// meanwhile. False if not all have come.
+    async fn settle(
         &mut self,
-        round: &mut Round<'_>,
-        index: usize,
-        event: &outbox::Event,
-    ) -> Result<(), Trouble> {
-        let producer = round.producer;
-        let mut admitted = false;
-        loop {
-            if producer.is_troubled() {
-                return Err(Trouble::Unsent);
-            }
-            let message = self.writer.write(event).map_err(Trouble::Undeliverable)?;
-            if !admitted && !producer.known.admits(&message, &mut round.new) {
-                round.later.push(index);
-                return Ok(());
-            }
-            admitted = true;
-            let size = message.size();
-            match producer.send(index, message) {
-                Handed::Over => return Ok(()),
-                Handed::Refused(error) => return Err(self.refused(size, error)),
-                Handed::NoRoom => {
-                    if !producer.make_room(round.deadline).await {
-                        return Err(Trouble::Unsent);
-                    }
-                }
+        producer: &Producer,
+        passage: &Passage,
+        next: &mut Upcoming<'_>,
+        begun: &mut Option<Passage>,
+        until: Deadlines,
+    ) -> bool {
+        let mut settled = pin!(producer.settle(passage.side(), until.give_up, until.last));
+        // Once: all that goes ahead is one batch.
+        tokio::select! {
+            biased;
+            complete = &mut settled => return complete,
+            next = next.batch() => {
+                let mut next = Passage::new(next, passage.side().other());
+                next.begin(&mut self.hand, producer, passage);
+                *begun = Some(next);
             }
         }
+        settled.await
     }
+}
 
-    /// The client itself knows the size limit to the byte.
-    fn refused(&self, size: usize, error: KafkaError) -> Trouble {
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::MessageSizeTooLarge) {
-            return Trouble::Answered(error);
+impl Line {
+    /// Itself, if it may deliver this batch: if nothing is begun, or this one, or what was
+    /// begun has come through.
+    async fn unless_another_is_begun(mut self, batch: &Batch, until: Deadlines) -> Option<Self> {
+        let Some(begun) = self.begun.take() else {
+            return Some(self);
+        };
+        if begun.is_of(batch) {
+            self.begun = Some(begun.resume());
+            return Some(self);
         }
-        let largest = self.largest;
-        Trouble::Undeliverable(Refusal::new(
-            "TOO_LARGE",
-            format!(
-                "the message has {size} bytes with key, headers and framing; `max_message_bytes` is {largest}"
-            ),
-        ))
+        let complete = self.producer.settle(begun.side(), until.give_up, until.last);
+        let complete = complete.await;
+        let clean = begun.outcome(&self.producer, complete).is_clean();
+        clean.then_some(self)
     }
 }
 
 #[async_trait]
 impl Sink for KafkaSink {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
-        let mut producer = self.ready().await?;
-        let outcome = self.send(&mut producer, batch).await;
+        self.deliver_ahead(batch, &mut Upcoming::none()).await
+    }
+
+    /// Delivers the events in one go, and in a second one those that had to wait until
+    /// their key [is known](super::known).
+    async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: &mut Upcoming<'_>,
+    ) -> Result<Delivery, SinkError> {
+        let start = Instant::now();
+        let until = Deadlines {
+            give_up: start + self.budget.give_up,
+            last: start + self.budget.last,
+        };
+        let Line {
+            mut producer,
+            begun,
+        } = self.ready(batch, until).await?;
+        let mut passage = begun.unwrap_or_else(|| Passage::new(batch.clone(), Side::Even));
+        let mut begun = None;
+        let complete = loop {
+            let (hand, give_up) = (&mut self.hand, until.give_up);
+            passage.hand_over(hand, &producer, give_up).await;
+            let complete = if passage.is_last_round() {
+                self.settle(&producer, &passage, next, &mut begun, until)
+                    .await
+            } else {
+                let (side, last) = (passage.side(), until.last);
+                producer.settle(side, give_up, last).await
+            };
+            if !passage.next_round(&mut producer, complete) {
+                break complete;
+            }
+        };
+        let outcome = passage.outcome(&producer, complete);
         if outcome.is_clean() {
             self.log.recovered();
-            self.producer = Some(producer);
+            self.line = Some(Line { producer, begun });
         }
-        outcome.conclude(batch, |event| self.writer.route(event))
+        outcome.conclude(batch, |event| self.hand.writer.route(event))
     }
 
     async fn close(&mut self) -> Result<(), SinkError> {
-        if let Some(producer) = self.producer.take() {
+        if let Some(Line { producer, .. }) = self.line.take() {
             producer.stop().await;
         }
         Ok(())

@@ -48,6 +48,8 @@ pub(crate) enum Fault {
     FlushesWhenItCloses,
     LeaksTheSubject,
     ReturnsALittleLate,
+    ForgetsWhatItBegan,
+    SendsWhatItBeganLater,
     /// Says that it stores a position, and does not.
     CallsAnOutageFailedWhenAsked,
     RemembersInItsConnector,
@@ -121,7 +123,7 @@ impl Fault {
     }
 }
 
-async fn send_later(batch: Batch, connector: LedgerConnector) {
+pub(crate) async fn send_later(batch: Batch, connector: LedgerConnector) {
     let mut sink = LedgerSink::new(connector, 1);
     for _ in 0..10 {
         sleep(Duration::from_millis(400)).await;

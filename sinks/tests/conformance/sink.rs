@@ -11,15 +11,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use outbox_sinks::{
-    Batch, BatchLimits, Connector, Delivery, Event, Progress, Refusal, Session, Sink, SinkError,
-    Verdict, async_trait,
+    Batch, BatchLimits, Connector, Delivery, Event, Position, Progress, Refusal, Session, Sink,
+    SinkError, Upcoming, Verdict, async_trait,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::Connection;
-use super::faults::Fault;
+use super::faults::{Fault, send_later};
 
 /// The largest data that the sink sends.
 pub(crate) const LARGEST: usize = 100_000;
@@ -57,6 +58,8 @@ pub(crate) struct LedgerSink {
     failed: bool,
     /// When a slow client is back after an outage.
     back_at: Option<Instant>,
+    /// The end of what one that is wrong has begun ahead.
+    begun: Option<Position>,
     /// What is still to be sent when the sink closes.
     unsent: Option<Batch>,
     /// What it sends when nobody looks.
@@ -164,6 +167,27 @@ impl Sink for LedgerSink {
         }
     }
 
+    async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: &mut Upcoming<'_>,
+    ) -> Result<Delivery, SinkError> {
+        if self.begun.take() == Some(batch.end()) {
+            return Ok(Delivery::All);
+        }
+        let next = next.batch().now_or_never();
+        let delivery = self.deliver(batch).await;
+        match (self.connector.fault, next) {
+            (Fault::ForgetsWhatItBegan, Some(next)) => self.begun = Some(next.end()),
+            (Fault::SendsWhatItBeganLater, Some(next)) if delivery.is_err() => {
+                let sending = send_later(next, self.connector.clone());
+                self.later.spawn(sending);
+            }
+            _ => {}
+        }
+        delivery
+    }
+
     async fn progress(&mut self) -> Result<Option<Progress>, SinkError> {
         let asking = timeout(self.connector.timeout * 8 / 10, self.connector.connect());
         match asking.await {
@@ -193,6 +217,7 @@ impl LedgerSink {
             failed: false,
             back_at: None,
             unsent: None,
+            begun: None,
             later: JoinSet::new(),
         }
     }

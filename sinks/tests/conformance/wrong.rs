@@ -14,6 +14,7 @@ type Wrong = (Fault, &'static [Rule]);
 const TOO_EARLY: &[Wrong] = &[
     (Fault::AcknowledgesBeforeItIsDurable, &[Rule::Durability]),
     (Fault::AcknowledgesWithoutSending, &[Rule::Durability]),
+    (Fault::ForgetsWhatItBegan, &[Rule::Durability]),
     (Fault::GivesTooFewVerdicts, &[Rule::Verdicts]),
 ];
 
@@ -40,6 +41,7 @@ const TRY_AGAIN: &[Wrong] = &[
     (Fault::ResendsAfterALostAnswer, &[Rule::Retries]),
     (Fault::LoopsUntilItWorks, &[Rule::Retries, Rule::Deadline]),
     (Fault::SendsLaterInTheBackground, &[Rule::Background]),
+    (Fault::SendsWhatItBeganLater, &[Rule::Background]),
     (Fault::FlushesWhenItCloses, &[Rule::Close]),
 ];
 

@@ -183,6 +183,13 @@ impl<'a> Work<'a> {
         self.suspect.clone()
     }
 
+    /// Whether it is one piece that nothing is known against: once that is delivered, all is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let unharmed = self.suspect.is_none() && self.failures == 0 && self.halt.is_none();
+        unharmed && !self.looking && self.asking.is_none() && self.queue.is_one_piece()
+    }
+
     /// Whether nothing of it is open any more.
     #[must_use]
     pub fn is_done(&self) -> bool {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outbox_sinks::{
-    Batch, Connector, Delivery, Refusal, Session, Sink, SinkError, Verdict, async_trait,
+    Batch, Connector, Delivery, Refusal, Session, Sink, SinkError, Upcoming, Verdict, async_trait,
 };
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 type Answer = Box<dyn FnOnce(&Batch) -> Result<Delivery, SinkError> + Send>;
 type Rule = Arc<dyn Fn(&Batch) -> Result<Delivery, SinkError> + Send + Sync>;
@@ -20,6 +21,8 @@ struct Script {
     answers: VecDeque<Answer>,
     rule: Option<Rule>,
     frozen: bool,
+    ahead: bool,
+    begun: Vec<Vec<u64>>,
     deliveries: Vec<Vec<u64>>,
     apart: Vec<Vec<u64>>,
     opened: Vec<i64>,
@@ -66,6 +69,16 @@ impl Destination {
         self.0.lock().unwrap().frozen = true;
     }
 
+    /// Begins with the next batch while it delivers one, from now on.
+    pub(crate) fn begin_ahead(&self) {
+        self.0.lock().unwrap().ahead = true;
+    }
+
+    /// The transactions of each batch that was begun ahead.
+    pub(crate) fn begun(&self) -> Vec<Vec<u64>> {
+        self.0.lock().unwrap().begun.clone()
+    }
+
     /// The transactions of each delivery apart from the flow.
     pub(crate) fn apart(&self) -> Vec<Vec<u64>> {
         self.0.lock().unwrap().apart.clone()
@@ -110,16 +123,30 @@ impl Connector for Destination {
 #[async_trait]
 impl Sink for Destination {
     async fn deliver(&mut self, batch: &Batch) -> Result<Delivery, SinkError> {
-        let (answer, rule, slow) = {
+        self.deliver_ahead(batch, &mut Upcoming::none()).await
+    }
+
+    async fn deliver_ahead(
+        &mut self,
+        batch: &Batch,
+        next: &mut Upcoming<'_>,
+    ) -> Result<Delivery, SinkError> {
+        let (answer, rule, slow, ahead) = {
             let mut script = self.0.lock().unwrap();
-            let transactions: Vec<_> = batch.iter().map(|event| event.position().txid.0).collect();
+            let transactions = transactions(batch);
             if batch.is_apart() {
                 script.apart.push(transactions.clone());
             }
             script.deliveries.push(transactions);
-            (script.answers.pop_front(), script.rule.clone(), script.slow)
+            let answer = script.answers.pop_front();
+            (answer, script.rule.clone(), script.slow, script.ahead)
         };
-        tokio::time::sleep(slow).await;
+        let until = Instant::now() + slow;
+        if ahead && let Ok(next) = timeout_at(until, next.batch()).await {
+            let mut script = self.0.lock().unwrap();
+            script.begun.push(transactions(&next));
+        }
+        sleep_until(until).await;
         let answer = match (answer, rule) {
             (Some(answer), _) => answer(batch),
             (None, Some(rule)) => rule(batch),
@@ -135,4 +162,8 @@ impl Sink for Destination {
         self.0.lock().unwrap().taken.extend(transactions);
         answer
     }
+}
+
+fn transactions(batch: &Batch) -> Vec<u64> {
+    batch.iter().map(|event| event.position().txid.0).collect()
 }

@@ -4,6 +4,7 @@
 //! The deadline of every call, the form of every answer and what lies at the destination
 //! are looked at in all of them; so a check may find a rule broken that is not its own.
 
+mod ahead;
 mod background;
 mod blame;
 mod close;
@@ -33,6 +34,7 @@ pub(super) async fn all<D: Destination>(suite: &mut Suite<'_, D>) {
     limits::checks(suite).await;
     probe::checks(suite).await;
     order::checks(suite).await;
+    ahead::checks(suite).await;
     payload::checks(suite).await;
     durability::checks(suite).await;
     redelivery::checks(suite).await;
