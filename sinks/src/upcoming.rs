@@ -69,7 +69,10 @@ mod tests {
             tokio::time::sleep(MOMENT * 2).await;
             batch
         });
-        assert!(timeout(MOMENT, next.batch()).await.is_err(), "not there yet");
+        assert!(
+            timeout(MOMENT, next.batch()).await.is_err(),
+            "not there yet"
+        );
         assert_eq!(timeout(MOMENT * 2, next.batch()).await.unwrap().len(), 1);
         assert!(timeout(MOMENT, next.batch()).await.is_err(), "given");
         assert!(timeout(MOMENT, Upcoming::none().batch()).await.is_err());

@@ -14,6 +14,8 @@ pub(super) struct Budget {
     pub(super) last: Duration,
     /// How long an unknown topic may be unknown before it counts as missing.
     pub(super) propagation: Duration,
+    /// How long a new client may take to find its way before anything is handed over.
+    pub(super) greeting: Duration,
     /// How long one attempt to connect may take before the next broker is tried.
     pub(super) connect: Duration,
 }
@@ -28,6 +30,7 @@ impl Budget {
             give_up: delivery_timeout - grace / 2,
             last: delivery_timeout - grace / 4,
             propagation: (message_timeout / 3).min(Duration::from_secs(5)),
+            greeting: (grace / 4).min(Duration::from_secs(1)),
             connect: (message_timeout / 2).clamp(Duration::from_secs(1), Duration::from_secs(10)),
         }
     }
@@ -44,7 +47,7 @@ mod tests {
             let granted = Duration::from_millis(millis);
             let budget = Budget::of(granted);
             prop_assert!(budget.propagation < budget.message_timeout);
-            prop_assert!(budget.message_timeout < budget.give_up);
+            prop_assert!(budget.greeting + budget.message_timeout < budget.give_up);
             prop_assert!(budget.give_up < budget.last);
             prop_assert!(budget.last < granted);
         }

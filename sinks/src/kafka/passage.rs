@@ -132,8 +132,8 @@ impl Passage {
     ) -> Result<Given, Trouble> {
         let event = self.batch.get(index).expect("an index of this batch");
         let message = hand.writer.write(event).map_err(Trouble::Undeliverable)?;
-        let admitted = self.admitted == Some(index)
-            || producer.known.admits(&message, before, &mut self.new);
+        let admitted =
+            self.admitted == Some(index) || producer.known.admits(&message, before, &mut self.new);
         if !admitted {
             return Ok(Given::Later);
         }

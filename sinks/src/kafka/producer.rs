@@ -202,9 +202,26 @@ impl Producer {
     /// Asks for the cluster's topics. Unlike asking for one topic, this never makes
     /// a broker create it.
     pub(super) async fn metadata(self, timeout: Duration) -> (Result<Metadata, KafkaError>, Self) {
+        self.ask(None, timeout).await
+    }
+
+    /// Lets it connect, and get the number that an idempotent producer needs. The client asks
+    /// for that as soon as it has found its way, and otherwise only every 500 ms: the first
+    /// batch of a producer took 600 ms, and takes 200. Whatever stands in the way shows when
+    /// it delivers.
+    pub(super) async fn greet(self, topic: &str, timeout: Duration) -> Self {
+        let (_metadata, greeted) = self.ask(Some(topic.to_owned()), timeout).await;
+        greeted
+    }
+
+    async fn ask(
+        self,
+        topic: Option<String>,
+        timeout: Duration,
+    ) -> (Result<Metadata, KafkaError>, Self) {
         let asked = tokio::task::spawn_blocking(move || {
-            let metadata = self.client().client().fetch_metadata(None, timeout);
-            (metadata, self)
+            let client = self.client().client();
+            (client.fetch_metadata(topic.as_deref(), timeout), self)
         });
         asked.await.expect("asking for metadata does not panic")
     }

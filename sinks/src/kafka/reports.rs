@@ -65,7 +65,11 @@ impl Ticket {
     }
 
     pub(super) const fn from_opaque(opaque: usize) -> Self {
-        let side = if opaque & 1 == 0 { Side::Even } else { Side::Odd };
+        let side = if opaque & 1 == 0 {
+            Side::Even
+        } else {
+            Side::Odd
+        };
         let index = opaque >> 1;
         Self { side, index }
     }
@@ -164,7 +168,9 @@ impl Reports {
     pub(super) fn take_failures(&self, side: Side) -> Vec<(usize, KafkaError)> {
         let mut failures = locked(&self.failures);
         let of_side = failures.extract_if(.., |(ticket, _)| ticket.side == side);
-        of_side.map(|(ticket, error)| (ticket.index, error)).collect()
+        of_side
+            .map(|(ticket, error)| (ticket.index, error))
+            .collect()
     }
 
     pub(super) fn take_condition(&self) -> Option<Condition> {
@@ -233,7 +239,10 @@ mod tests {
         assert_eq!(waited, Waited::Late, "the other's trouble is not its own");
         reports.count(ticket(Side::Even, 0), None);
         assert_eq!(reports.wait(Side::Even, 0, true, soon).await, Waited::Done);
-        assert_eq!(reports.wait(Side::Odd, 0, true, soon).await, Waited::Troubled);
+        assert_eq!(
+            reports.wait(Side::Odd, 0, true, soon).await,
+            Waited::Troubled
+        );
         assert!(reports.take_failures(Side::Even).is_empty());
         assert_eq!(reports.take_failures(Side::Odd), [(1, FAILED)]);
     }

@@ -20,6 +20,8 @@ use crate::{Batch, Delivery, Sink, SinkError, Upcoming, async_trait};
 /// An open Kafka sink.
 pub(super) struct KafkaSink {
     hand: Hand,
+    /// The topic, if it is the same for all events.
+    topic: Option<String>,
     options: Arc<Options>,
     budget: Budget,
     log: ClientLog,
@@ -53,6 +55,7 @@ impl KafkaSink {
                 writer: Writer::new(settings),
                 largest: settings.max_message_bytes.as_usize(),
             },
+            topic: settings.topic.as_fixed().map(str::to_owned),
             options,
             budget,
             log,
@@ -66,7 +69,10 @@ impl KafkaSink {
         let producer = Producer::start(&self.options, &self.budget, &self.log).await;
         let producer = producer.map_err(|error| start_error(&self.log, &error))?;
         Ok(Line {
-            producer,
+            producer: match &self.topic {
+                Some(topic) => producer.greet(topic, self.budget.greeting).await,
+                None => producer,
+            },
             begun: None,
         })
     }
@@ -118,7 +124,9 @@ impl Line {
             self.begun = Some(begun.resume());
             return Some(self);
         }
-        let complete = self.producer.settle(begun.side(), until.give_up, until.last);
+        let complete = self
+            .producer
+            .settle(begun.side(), until.give_up, until.last);
         let complete = complete.await;
         let clean = begun.outcome(&self.producer, complete).is_clean();
         clean.then_some(self)

@@ -19,7 +19,8 @@ use super::message::Outgoing;
 use super::stream::{self, Missing};
 use super::window::Window;
 use crate::{
-    Batch, Connector, Delivery, PROBE_TIMEOUT, Refusal, Session, Sink, SinkError, Verdict,
+    Batch, BatchLimits, Connector, Delivery, PROBE_TIMEOUT, Refusal, Session, Sink, SinkError,
+    Verdict,
 };
 
 #[derive(Debug)]
@@ -52,6 +53,15 @@ impl Connector for NatsConnector {
         };
         sink.connection = Some(sink.connect(&sink.budget()).await?);
         Ok(Box::new(sink))
+    }
+
+    /// At the end of a batch the window runs empty, one key after the other: it pays to have
+    /// few ends.
+    fn batch_limits(&self) -> BatchLimits {
+        BatchLimits {
+            max_events: 5_000,
+            ..BatchLimits::default()
+        }
     }
 
     /// The key of the window. A window of one keeps the order of all events, whatever

@@ -6,12 +6,12 @@ use tokio::time::sleep;
 
 use super::background::{STILLNESS, came};
 use super::outage::{judge, met};
-use crate::conformance::courier::{Answer, Courier, describe};
+use crate::conformance::courier::{Answer, describe};
 use crate::conformance::finding::{Finding, Stop};
 use crate::conformance::scene::Scene;
 use crate::conformance::suite::Suite;
 use crate::conformance::{Destination, Mode, Rule};
-use crate::{Batch, Event, Verdict};
+use crate::{Event, Verdict};
 
 pub(super) async fn checks<D: Destination>(suite: &mut Suite<'_, D>) {
     suite
@@ -82,7 +82,9 @@ async fn nothing_follows<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     }
     courier.recover(&batch).await?;
     courier.recover(&next).await?;
-    verify(scene, &courier, &[before, batch, next]).await
+    let events = before.iter().chain(&batch).chain(&next);
+    let events: Vec<Event> = events.cloned().collect();
+    scene.verify(courier.connector(), &events).await
 }
 
 async fn comes_again<D: Destination>(scene: &Scene<'_, D>) -> Finding {
@@ -93,14 +95,6 @@ async fn comes_again<D: Destination>(scene: &Scene<'_, D>) -> Finding {
     courier.abandon();
     courier.take_over(2);
     courier.deliver_all(&next).await?;
-    verify(scene, &courier, &[batch, next]).await
-}
-
-async fn verify<D: Destination>(
-    scene: &Scene<'_, D>,
-    courier: &Courier,
-    batches: &[Batch],
-) -> Finding {
-    let events: Vec<Event> = batches.iter().flatten().cloned().collect();
+    let events: Vec<Event> = batch.iter().chain(&next).cloned().collect();
     scene.verify(courier.connector(), &events).await
 }
