@@ -37,6 +37,18 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         "let Some(open) = self.first().filter(|_| false) else {",
     ),
     mutation(
+        "OB-1: a batch that was begun ahead counts as delivered",
+        "runtime/src/feed.rs",
+        "match &self.ahead {",
+        "match &self.ahead.take() {",
+    ),
+    mutation(
+        "OB-8: a batch is begun ahead before its range is written down",
+        "runtime/src/tenure/deliver.rs",
+        "            && self.is_unmarked()\n",
+        "",
+    ),
+    mutation(
         "OB-1: dead letters are not written",
         "runtime/src/tenure/settle.rs",
         "            dead_letters,\n            then,",

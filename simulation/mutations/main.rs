@@ -8,10 +8,16 @@ mod list;
 mod workshop;
 
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 use list::MUTATIONS;
 use tokio::time::Instant;
-use workshop::{Caught, Workshop};
+use workshop::{Caught, Result, Workshop};
+
+/// How many mutations are tried at once.
+const WORKSHOPS: usize = 2;
 
 #[expect(clippy::print_stdout, reason = "what it prints is what it is for")]
 fn main() -> ExitCode {
@@ -23,9 +29,11 @@ fn main() -> ExitCode {
                 .is_none_or(|only| mutation.name.contains(only))
         })
         .collect();
-    let result = Workshop::open().and_then(|workshop| {
-        let mut missed = 0;
-        for mutation in &chosen {
+    let missed = AtomicUsize::new(0);
+    let open = Mutex::new(chosen.iter());
+    let next = || open.lock().ok()?.next();
+    let work = |workshop: &Workshop| -> Result<()> {
+        while let Some(mutation) = next() {
             let began = Instant::now();
             let caught = workshop.tries(mutation)?;
             let seconds = began.elapsed().as_secs();
@@ -34,12 +42,26 @@ fn main() -> ExitCode {
                     println!("caught  {:<50} {violation} ({seconds} s)", mutation.name);
                 }
                 Caught::Never => {
-                    missed += 1;
+                    missed.fetch_add(1, Relaxed);
                     println!("MISSED  {:<50} ({seconds} s)", mutation.name);
                 }
             }
         }
-        Ok(missed)
+        Ok(())
+    };
+    let result = Workshop::open(WORKSHOPS).and_then(|workshops| {
+        thread::scope(|scope| {
+            let working: Vec<_> = workshops
+                .iter()
+                .map(|workshop| scope.spawn(|| work(workshop)))
+                .collect();
+            let panicked = || Err("a workshop panicked".into());
+            let joined = working.into_iter().map(|it| it.join());
+            joined
+                .map(|done| done.unwrap_or_else(|_| panicked()))
+                .collect::<Result<()>>()
+        })?;
+        Ok(missed.load(Relaxed))
     });
     match result {
         Ok(missed) => {

@@ -27,7 +27,7 @@ const SOURCES: [&str; 8] = [
     "simulation",
 ];
 
-pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// What came of a mutation.
 #[derive(Debug)]
@@ -38,31 +38,55 @@ pub(crate) enum Caught {
     Never,
 }
 
-/// The copy, in `target/mutations`.
+/// One copy of the sources, in `target/mutations`.
 pub(crate) struct Workshop {
     sources: PathBuf,
     target: PathBuf,
 }
 
 impl Workshop {
-    /// Copies the sources anew; what was compiled before stays.
-    pub(crate) fn open() -> Result<Self> {
+    /// So many workshops, each with its copy: compiling one line anew keeps one processor busy.
+    pub(crate) fn open(count: usize) -> Result<Vec<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let folder = root.join("target").join("mutations");
-        let workshop = Self {
-            sources: folder.join("sources"),
-            target: folder.join("target"),
+        let workshop = |number: usize| Self {
+            sources: folder.join(format!("sources-{number}")),
+            target: folder.join(format!("target-{number}")),
         };
-        // A file that was moved since the last time must not stay behind.
-        if workshop.sources.exists() {
-            fs::remove_dir_all(&workshop.sources)?;
+        let first = workshop(0);
+        first.fill(&root)?;
+        let Caught::Never = first.run(SEEDS_BEFORE)? else {
+            return Err("a seed fails without any mutation: see `make sim`".into());
+        };
+        let mut all = vec![first];
+        for other in (1..count).map(workshop) {
+            other.fill(&root)?;
+            // With the times of the files, by which cargo goes: dependencies are compiled once.
+            if let (false, Some(first)) = (other.target.exists(), all.first()) {
+                let mut copy = Command::new("cp");
+                copy.arg("-a").arg(&first.target).arg(&other.target);
+                let copied = copy.output()?;
+                if !copied.status.success() {
+                    return Err(format!("copy what is compiled: {}", said(&copied)).into());
+                }
+            }
+            all.push(other);
         }
-        fs::create_dir_all(&workshop.sources)?;
+        Ok(all)
+    }
+
+    /// Copies the sources anew; what was compiled before stays.
+    fn fill(&self, root: &Path) -> Result<()> {
+        // A file that was moved since the last time must not stay behind.
+        if self.sources.exists() {
+            fs::remove_dir_all(&self.sources)?;
+        }
+        fs::create_dir_all(&self.sources)?;
         for source in SOURCES {
-            copy(&root.join(source), &workshop.sources.join(source))?;
+            copy(&root.join(source), &self.sources.join(source))?;
         }
         // The workspace without the members that are not copied.
-        let manifest = workshop.sources.join("Cargo.toml");
+        let manifest = self.sources.join("Cargo.toml");
         let text = fs::read_to_string(&manifest)?;
         let members = text
             .lines()
@@ -70,10 +94,7 @@ impl Workshop {
             .ok_or("the workspace has no line of members")?;
         let few = "members = [\"outbox\", \"sinks\", \"runtime\", \"simulation\"]";
         fs::write(&manifest, text.replace(members, few))?;
-        let Caught::Never = workshop.run(SEEDS_BEFORE)? else {
-            return Err("a seed fails without any mutation: see `make sim`".into());
-        };
-        Ok(workshop)
+        Ok(())
     }
 
     /// Makes one line wrong, runs seeds, and makes it right again.
