@@ -173,7 +173,7 @@ impl Producer {
     async fn both(&self, deadline: Instant) -> Waited {
         match self.reports.wait(Side::Even, 0, false, deadline).await {
             Waited::Done => self.reports.wait(Side::Odd, 0, false, deadline).await,
-            waited => waited,
+            waited @ (Waited::Troubled | Waited::Late) => waited,
         }
     }
 
