@@ -56,10 +56,8 @@ fn main() -> ExitCode {
                 .map(|workshop| scope.spawn(|| work(workshop)))
                 .collect();
             let panicked = || Err("a workshop panicked".into());
-            let joined = working.into_iter().map(|it| it.join());
-            joined
-                .map(|done| done.unwrap_or_else(|_| panicked()))
-                .collect::<Result<()>>()
+            let mut joined = working.into_iter().map(|it| it.join());
+            joined.try_for_each(|done| done.unwrap_or_else(|_| panicked()))
         })?;
         Ok(missed.load(Relaxed))
     });
