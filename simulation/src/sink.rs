@@ -204,10 +204,9 @@ impl Sink for SimulatedSink {
         } else {
             wait(fortune.after).await;
         }
-        let answer = underway.answer(&fortune);
-        drop(underway);
-        match answer {
+        match underway.answer(&fortune) {
             Answer::Returns(Ok(delivery)) => {
+                drop(underway);
                 self.begun = begun.filter(|_| delivery == Delivery::All);
                 Ok(delivery)
             }
