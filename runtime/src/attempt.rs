@@ -10,8 +10,9 @@ use tokio::time::timeout;
 
 use crate::decide::{Attempt, TimedOut};
 
-/// Delivers a batch, and lets the sink begin with the next one. The second value tells whether the sink may be used again:
-/// after a panic or past its deadline nobody knows what state it is in.
+/// Delivers a batch, and lets the sink begin with the next one. The second value tells
+/// whether the sink may be used again: after a panic or past its deadline nobody knows what
+/// state it is in.
 pub async fn deliver(
     sink: &mut dyn Sink,
     batch: &Batch,

@@ -132,7 +132,8 @@ pub trait Connector: Send + Sync + 'static {
 /// within one key, never make an event durable before its predecessor; keep
 /// payloads and secrets out of errors; return within
 /// [`Session::delivery_timeout`], and when you do, know of nothing of the batch
-/// that may still be sent behind your back, nor, if it is not delivered, of anything after it.
+/// that may still be sent behind your back, nor, if it is not delivered, of anything that
+/// was begun after it.
 ///
 /// *You must not*: retry across calls, nor retry within a call where that can store an
 /// event twice; sleep to back off, keep events after returning (but for those of a batch
@@ -172,11 +173,11 @@ pub trait Sink: Send {
     /// destination has something to do while this one's last acknowledgements are on their
     /// way. A sink that does not do that leaves this method alone.
     ///
-    /// The answer is about `batch` only. The runtime asks a sink for nothing else before it
-    /// delivers the batch that `next` has given, in this same call's way, and its answer tells what came of it
-    /// since it was begun. But if `batch` is not delivered as a whole, what was begun is taken back or
-    /// awaited before this call returns, and forgotten: it comes again, as any event may. So does
-    /// it if another batch is delivered or the sink is closed instead.
+    /// The answer is about `batch` only. What `next` has given is delivered by the next call,
+    /// and its answer tells what came of it since it was begun. But unless each event of
+    /// `batch` is delivered or undeliverable, what was begun is taken back or awaited before
+    /// this call returns, and forgotten: it comes again, as any event may. So does it if
+    /// another batch is delivered or the sink is closed instead.
     ///
     /// `next` gives nothing in any doubt: while something is tried again or looked for, to a
     /// connector with [frozen ranges](Connector::frozen_ranges) or one that
