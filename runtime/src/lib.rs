@@ -6,6 +6,7 @@
 //! loop needs of the database); then [`board`] (what the loops say they are doing) and
 //! `http`, which shows it; then [`config`] and [`cli`], which put it to use.
 
+mod assembly;
 pub mod attempt;
 pub mod board;
 pub mod cli;
